@@ -176,7 +176,10 @@ fn workers_are_swept_and_compared_with_a_baseline() {
         let against: Vec<&str> =
             relative.iter().map(|m| m["config"]["against"].as_str().unwrap()).collect();
         assert_eq!(against.len(), held.len(), "{against:?}");
-        assert!(against.iter().zip(held).all(|(said, held)| said.contains(held)), "{against:?}");
+        assert!(
+            against.iter().zip(held).all(|(reported, held)| reported.contains(held)),
+            "{against:?}"
+        );
         assert_eq!(of("rate").len(), held.len() + 1);
         assert!(of("rate").iter().all(|m| m["config"]["sweep"].is_object()));
         let page = harness.run(&["history", "show", "latest"]).exits(0);
@@ -217,7 +220,7 @@ fn interrupt_ends_solver_ranks_and_dead_rank_is_reported() {
         return;
     }
     let solver = &[SOLVER, LONG].concat()[..];
-    for (args, name, code, said) in [
+    for (args, name, code, reported) in [
         (solver, "INT", 130, "interrupted: nothing was measured"),
         (solver, "KILL", 3, "ended unexpectedly: signal 9"),
         (SETS, "INT", 130, "interrupted: nothing was measured"),
@@ -228,7 +231,7 @@ fn interrupt_ends_solver_ranks_and_dead_rank_is_reported() {
             "KILL" => signal(ranks[1], name),
             _ => running.signal(name),
         }
-        running.end().exits(code).warns(said);
+        running.end().exits(code).warns(reported);
         wait_for("the end of all ranks", || {
             ranks.iter().all(|rank| !is_running(*rank)).then_some(())
         });

@@ -59,11 +59,11 @@ fn missing_core_makes_the_node_bad_and_sets_the_exit_code() {
         let cores = group["inventory"]["cores"].as_u64().unwrap();
         group["inventory"]["cores"] = json!(cores + 1);
     });
-    let said = with(&lost, &[]).exits(1).stdout;
+    let reported = with(&lost, &[]).exits(1).stdout;
     with(&lost, &["--nagios"]).exits(2);
     let only = with(&lost, &["--npd"]).exits(1).stdout;
     assert_eq!(only.lines().count(), 1, "{only}");
-    let line = said.lines().next().unwrap();
+    let line = reported.lines().next().unwrap();
     assert!(line.chars().count() <= 80, "{line}");
     if is_good {
         let (_, rest) = line.split_once(' ').unwrap();
@@ -78,9 +78,9 @@ fn unwritable_output_does_not_change_the_verdict() {
     let check = ["check", "--state", &state, "--deadline", "60"];
     let expected = harness.run(&check).code.unwrap();
     for file in ["/dev/full", "/nonexistent/check.json", ""] {
-        let said = harness.run(&[&check[..], &["--json", file]].concat());
-        let said = said.exits(expected).warns("cannot write ");
-        assert!(said.stdout.contains("never measured"), "{file}: {}", said.stdout);
+        let reported = harness.run(&[&check[..], &["--json", file]].concat());
+        let reported = reported.exits(expected).warns("cannot write ");
+        assert!(reported.stdout.contains("never measured"), "{file}: {}", reported.stdout);
     }
     let script = format!("{} \"$@\" >/dev/full", crate::program::path());
     let words = [&["sh", "-c", &script, "sh"][..], &check].concat();
@@ -156,8 +156,9 @@ fn file_without_check_state_is_not_changed() {
     for content in ["my thesis", "{", r#"{"schema": "nodegauge-check-state/2"}"#] {
         let state = harness.write("state.json", content);
         let code = harness.run(&["check", "--deadline", "60", "--no-save"]).code.unwrap();
-        let said = harness.run(&["check", "--deadline", "60", "--state", &state]).exits(code);
-        said.prints("state not saved: ")
+        let reported = harness.run(&["check", "--deadline", "60", "--state", &state]).exits(code);
+        reported
+            .prints("state not saved: ")
             .prints(" is not a state file of check (nodegauge-check-state/1)");
         assert_eq!(std::fs::read_to_string(&state).unwrap(), content);
     }
@@ -194,9 +195,9 @@ fn state_writable_by_another_user_is_ignored() {
     check(&state).prints("measured bad (forged)");
     let is_ignored = |path: &str, why: &str| {
         harness.write("folder/state.json", &content);
-        let said = check(path).prints("never measured");
-        assert!(!said.stdout.contains("measured bad"), "{}", said.stdout);
-        said.prints("state not read, state not saved: ").prints(why);
+        let reported = check(path).prints("never measured");
+        assert!(!reported.stdout.contains("measured bad"), "{}", reported.stdout);
+        reported.prints("state not read, state not saved: ").prints(why);
         assert_eq!(std::fs::read_to_string(&state).unwrap(), content);
     };
     std::fs::set_permissions(&state, Permissions::from_mode(0o666)).unwrap();
@@ -223,9 +224,12 @@ fn reference_writable_by_another_user_is_ignored() {
     let remarks = |document: &Value| document["remarks"].to_string();
     assert!(remarks(&check()).contains("expected"), "the reference counts");
     let is_ignored = |why: &str| {
-        let said = remarks(&check());
-        assert!(said.contains(r#""reason":"no reference""#) && said.contains(why), "{said}");
-        assert!(!said.contains("expected"), "{said}");
+        let reported = remarks(&check());
+        assert!(
+            reported.contains(r#""reason":"no reference""#) && reported.contains(why),
+            "{reported}"
+        );
+        assert!(!reported.contains("expected"), "{reported}");
     };
     std::fs::set_permissions(&lost, Permissions::from_mode(0o666)).unwrap();
     is_ignored("all users can write the file");
@@ -278,12 +282,12 @@ fn blocked_output_does_not_delay_the_verdict() {
     let pipe = harness.arg("pipe");
     assert_eq!(harness.run_other(&["mkfifo", &pipe], &[]).code, Some(0));
     let check = ["check", "--no-save", "--deadline", "2"];
-    let said = harness.run(&[&check[..], &["--json", &pipe]].concat());
-    let line = said.stdout.lines().next().unwrap_or_default();
+    let reported = harness.run(&[&check[..], &["--json", &pipe]].concat());
+    let line = reported.stdout.lines().next().unwrap_or_default();
     assert!(line.contains("; ") || line.contains(" good"), "{line}");
-    assert!(matches!(said.code, Some(0 | 1)), "{:?}", said.code);
+    assert!(matches!(reported.code, Some(0 | 1)), "{:?}", reported.code);
     // By default, the program would wait for a reader longer than the deadline of the check.
-    assert!(!said.stderr.contains("no program has read this pipe"), "{}", said.stderr);
+    assert!(!reported.stderr.contains("no program has read this pipe"), "{}", reported.stderr);
     // The pipe is full and stays open.
     let script = r#"exec 3<>"$0"; dd if=/dev/zero bs=65536 count=1 >&3 2>dd.err; exec "$@" >&3"#;
     let words = [&["sh", "-c", script, &pipe, crate::program::path()][..], &check].concat();
@@ -296,9 +300,9 @@ fn check_without_a_home_continues_with_a_note() {
     let harness = Harness::new();
     let was_there = Path::new("/.local").exists();
     for home in ["/", "/nonexistent"] {
-        let said = harness.run_with(&[("HOME", home)], &["check", "--deadline", "60"]);
-        assert!(matches!(said.code, Some(0 | 1)), "{:?}", said.code);
-        said.prints("state not saved: no home folder").prints("give --state FILE, --db FILE");
+        let reported = harness.run_with(&[("HOME", home)], &["check", "--deadline", "60"]);
+        assert!(matches!(reported.code, Some(0 | 1)), "{:?}", reported.code);
+        reported.prints("state not saved: no home folder").prints("give --state FILE, --db FILE");
     }
     assert_eq!(Path::new("/.local").exists(), was_there);
     let state = harness.arg("state.json");
@@ -321,8 +325,8 @@ fn program_with_a_non_utf8_path_starts_itself() {
         command.args(["-c", r#""$@""#, "sh"]).arg(&program).args(args).output().unwrap()
     };
     let check = run(&["check", "--no-save", "--deadline", "60"]);
-    let said = String::from_utf8_lossy(&check.stdout).into_owned();
-    assert!(said.contains("never measured"), "{said}");
+    let reported = String::from_utf8_lossy(&check.stdout).into_owned();
+    assert!(reported.contains("never measured"), "{reported}");
     let stream = run(&[&["stream"], &crate::harness::FAST[..], &["--no-save"]].concat());
     assert!(stream.status.success(), "{}", String::from_utf8_lossy(&stream.stderr));
 }
@@ -337,8 +341,8 @@ fn check_does_not_write_through_links_in_shared_folders() {
     std::fs::set_permissions(&shared, Permissions::from_mode(0o1777)).unwrap();
     let link = harness.arg("shared/out");
     // The verdict does not depend on the state.
-    let said = harness.run(&["check", "--deadline", "60", "--state", &link]);
-    assert!(said.stdout.contains("state not saved: "), "{}", said.stdout);
+    let reported = harness.run(&["check", "--deadline", "60", "--state", &link]);
+    assert!(reported.stdout.contains("state not saved: "), "{}", reported.stdout);
     let ranks = [("SLURM_PROCID", "0"), ("SLURM_STEP_NUM_TASKS", "2")];
     let other = harness.arg("other");
     for files in [

@@ -97,7 +97,7 @@ fn sample(line: &str) -> Option<Sample> {
 #[track_caller]
 fn samples(text: &str) -> Vec<Sample> {
     let body = text.strip_suffix("# EOF\n").unwrap_or_else(|| panic!("no end: {text}"));
-    let (mut metric, mut told, mut seen) = (String::new(), BTreeSet::new(), BTreeSet::new());
+    let (mut metric, mut listed, mut seen) = (String::new(), BTreeSet::new(), BTreeSet::new());
     let mut found = Vec::new();
     for line in body.lines() {
         if let Some(comment) = line.strip_prefix("# ") {
@@ -105,7 +105,7 @@ fn samples(text: &str) -> Vec<Sample> {
             match words[0] {
                 "HELP" => {
                     metric = words[1].to_owned();
-                    assert!(told.insert(metric.clone()), "{line}: told twice");
+                    assert!(listed.insert(metric.clone()), "{line}: listed twice");
                     assert!(!words[2].contains(['"', '\\']), "{line}: formats differ in escapes");
                 }
                 "TYPE" => assert_eq!(words[1..], [metric.as_str(), "gauge"]),

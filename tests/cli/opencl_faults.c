@@ -21,11 +21,11 @@ static long launches;
 /* Returns N if FAULT is `name=N`, 1 if it is `name`, and 0 otherwise. */
 static long fault(const char *name)
 {
-    const char *said = getenv("FAULT");
+    const char *fault = getenv("FAULT");
     const size_t length = strlen(name);
-    if (!said || strncmp(said, name, length))
+    if (!fault || strncmp(fault, name, length))
         return 0;
-    return said[length] == '=' ? atol(said + length + 1) : !said[length];
+    return fault[length] == '=' ? atol(fault + length + 1) : !fault[length];
 }
 
 #if defined(__x86_64__)

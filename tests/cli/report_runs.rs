@@ -88,12 +88,12 @@ fn trend_and_fleet_pages_state_conclusions_and_the_slow_node_is_drawn() {
     let fleet = harness.path("fleet.html");
     let ranked = std::fs::read_to_string(&fleet).unwrap();
     assert!(ranked.contains("<p class=\"conclusion\">"), "{}", &ranked[..4000]);
-    for said in [
+    for reported in [
         "<h1>9 nodes: Intel Xeon Processor, kvm guest, 2 cores</h1>",
         "<p class=\"facts\">nodegauge fleet rank --format html --output fleet.html ",
         " \u{b7} 2026-11-21 20:02 UTC</p>",
     ] {
-        assert!(ranked.contains(said), "{said} in {}", &ranked[..4000]);
+        assert!(ranked.contains(reported), "{reported} in {}", &ranked[..4000]);
     }
     let Some(mut browser) = browser(Graphics::Flat) else { return };
     assert_valid_page(&mut browser, &trend);

@@ -16,7 +16,7 @@ use nodegauge_gauge::view::{
 };
 use nodegauge_lu::factorisation as lu;
 use nodegauge_measure::legible::joined_lines;
-use nodegauge_measure::quantity::{change_in_words, counted};
+use nodegauge_measure::quantity::{change_in_words, counted, number_form};
 use nodegauge_measure::record::{Category, Measurement, Quoted, Record};
 use nodegauge_measure::{Bytes, BytesPerSec, FlopsPerSec, Fraction, Unit};
 
@@ -476,7 +476,7 @@ fn evidence(section: &mut Section, config: &RatingConfig) {
     section.note_if("NB", search(config));
     if let Some(time) = &config.time {
         let threads = config.dgemm.on.threads.unwrap_or(0) as usize;
-        let whose = if threads == 1 { "its" } else { "their" };
+        let whose = number_form(threads, "its", "their");
         let text = format!(
             "{}: panels {}, waiting {} of {whose} time; back-substitution {}",
             counted(threads, "thread"),

@@ -9,7 +9,7 @@ use nodegauge_gauge::view::{
     Table, TableCell, Tone, grouped, sentence, summary,
 };
 use nodegauge_measure::Fraction;
-use nodegauge_measure::quantity::counted;
+use nodegauge_measure::quantity::{counted, number_form};
 use nodegauge_measure::stats::Better;
 use nodegauge_toolchain::mpi::HostList;
 
@@ -77,7 +77,7 @@ fn trust(ranking: &Ranking) -> (Tone, String) {
     }
     let missing = ranking.missing.len();
     if missing > 0 {
-        let is = if missing == 1 { "is" } else { "are" };
+        let is = number_form(missing, "is", "are");
         parts.push(format!("{} {is} missing", counted(missing, "node")));
     }
     let rejected = ranking.rejected.len();
@@ -88,7 +88,7 @@ fn trust(ranking: &Ranking) -> (Tone, String) {
         return (Tone::Warning, "No node has a record.".to_owned());
     }
     if parts.is_empty() {
-        let text = if all == 1 { "The only node is judged." } else { "All nodes are judged." };
+        let text = number_form(all, "The only node is judged.", "All nodes are judged.");
         return (Tone::Plain, text.to_owned());
     }
     (Tone::Warning, format!("Use with care: {}.", parts.join("; ")))
@@ -108,7 +108,7 @@ fn conclusion(ranking: &Ranking) -> Option<String> {
     match slow.len() {
         _ if all == 0 => None,
         0 => {
-            let verb = if good == 1 { "is" } else { "are" };
+            let verb = number_form(good, "is", "are");
             Some(format!("{good} of {nodes} {verb} good, none is slow{rest}."))
         }
         1 => Some(format!("1 of {nodes} is slow: {}{rest}.", slow.join(", "))),

@@ -2,6 +2,7 @@
 
 use nodegauge_machine::{CpuId, SysRoot, number_ranges, usable_cpus};
 use nodegauge_measure::Outcome;
+use nodegauge_measure::quantity::number_form;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -51,7 +52,7 @@ impl CpuWatch {
             return;
         }
         let cpus = number_ranges(missing.iter().map(|cpu| cpu.0));
-        let noun = if missing.len() == 1 { "cpu" } else { "cpus" };
+        let noun = number_form(missing.len(), "cpu", "cpus");
         let doubt = format!(
             "{noun} {cpus} went offline or left the cpuset of this process during the run, and the kernel moved its threads"
         );

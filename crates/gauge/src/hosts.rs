@@ -9,7 +9,7 @@ use nodegauge_analysis::conclusion::{CANNOT_TELL, Obstacle};
 use nodegauge_analysis::slow::power::Power;
 use nodegauge_analysis::slow::{self, GroupVerdict, MIN_NODES, NodeGroup, practical};
 use nodegauge_measure::keys::{Registry, SharedKey, shared};
-use nodegauge_measure::quantity::counted;
+use nodegauge_measure::quantity::{counted, number_form};
 use nodegauge_measure::record::{Finding, Machine, Measurement, Quoted, Record, Status, Validity};
 use nodegauge_measure::repeat::Stop;
 use nodegauge_measure::stats::Better;
@@ -361,7 +361,7 @@ impl<'r> HostRanking<'r> {
             return format!("{count} of {all} are slow in {name}: {names}; the median is {median}");
         }
         if !below.is_empty() {
-            let verb = if below.len() == 1 { "is" } else { "are" };
+            let verb = number_form(below.len(), "is", "are");
             return format!(
                 "{} {verb} more than {limit} worse than the median of {all} in {name}, {median}; fewer than \
                  {MIN_NODES} hosts do not show which one is slow",

@@ -4,7 +4,7 @@
 use crate::readers::PrintedRun;
 use crate::view::{ColumnList, Section, TableCell};
 use nodegauge_measure::keys::shared;
-use nodegauge_measure::quantity::significant;
+use nodegauge_measure::quantity::{counted, significant};
 use nodegauge_measure::record::{Category, Measurement, Quoted, Record, Validity};
 use nodegauge_measure::{Bytes, Unit, printed};
 use std::collections::BTreeMap;
@@ -236,15 +236,9 @@ impl OutputRow<'_> {
     /// Describes the known numbers of threads and processes: `2 threads, 1 process`; empty if both are unknown.
     fn parallelism(&self) -> String {
         let OutputConfig { threads, processes, .. } = &self.config;
-        let mut words = Vec::new();
-        for (count, one, several) in
-            [(threads, "thread", "threads"), (processes, "process", "processes")]
-        {
-            if let Some(count) = count {
-                let noun = if *count == 1 { one } else { several };
-                words.push(format!("{count} {noun}"));
-            }
-        }
+        let counts = [(threads, "thread"), (processes, "process")];
+        let known = counts.into_iter().filter_map(|(count, noun)| Some(((*count)?, noun)));
+        let words: Vec<String> = known.map(|(count, noun)| counted(count as usize, noun)).collect();
         words.join(", ")
     }
 

@@ -9,7 +9,7 @@ use crate::cpus::CpuTable;
 use crate::document::{JobHost, JobProcess, JobThread, SCHEMA, WhereDocument};
 use nodegauge_machine::{number_list, number_ranges};
 use nodegauge_measure::Fraction;
-use nodegauge_measure::quantity::counted;
+use nodegauge_measure::quantity::{counted, number_form};
 use nodegauge_measure::record::{Finding, Severity};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -121,11 +121,6 @@ fn owner_names<'h>(threads: &[&WorkingThread<'h>]) -> String {
     process_names(&processes)
 }
 
-/// Returns the verb in the singular or plural form.
-fn agree(processes: usize, singular: &'static str, plural: &'static str) -> &'static str {
-    if processes == 1 { singular } else { plural }
-}
-
 /// Returns the launcher options that give each rank enough CPUs for its threads.
 fn binding_remedy(process: &JobProcess, threads: usize) -> String {
     match process.launcher.as_deref() {
@@ -175,7 +170,7 @@ fn single_cpu_processes(
         return None;
     }
     let each = if hit.len() == 1 { String::new() } else { " each".to_owned() };
-    let verb = agree(hit.len(), "runs", "run");
+    let verb = number_form(hit.len(), "runs", "run");
     let what = counted(max, "thread");
     let example = if hit.len() == 1 { String::new() } else { format!("{} on ", first.title()) };
     let text =
@@ -198,7 +193,7 @@ fn shared_cpus(threads: &[WorkingThread<'_>], reported: &mut BTreeSet<u32>) -> V
         }
         reported.extend(group.iter().map(|working| working.thread.tid));
         let count = counted(group.len(), "busy thread");
-        let place = if cpus == 1 { "CPU" } else { "CPUs" };
+        let place = number_form(cpus, "CPU", "CPUs");
         let text = format!("{count} on {place} {mask}: {}", owner_names(&group));
         found.push(shared_cpu_finding(text, &group));
     }
@@ -315,7 +310,7 @@ fn quota(host: &JobHost) -> Vec<Finding> {
             continue;
         }
         let threads = counted(count, "busy thread");
-        let verb = agree(count, "has", "have");
+        let verb = number_form(count, "has", "have");
         let text =
             format!("{threads} of {} {verb} a quota of only {quota:.2} CPUs", process_names(group));
         let remedy = format!(
@@ -359,7 +354,7 @@ fn uneven_ranks(host: &JobHost, table: &CpuTable<'_>) -> Option<Finding> {
         return None;
     }
     let noun = if by_socket { "socket" } else { "NUMA node" };
-    let plural = if empty.len() == 1 { "" } else { "s" };
+    let plural = number_form(empty.len(), "", "s");
     let text = format!(
         "{noun}{plural} {} without a rank, {} on {noun} {fullest}",
         number_ranges(&empty),
@@ -386,7 +381,7 @@ fn moving_threads(threads: &[WorkingThread<'_>]) -> Option<Finding> {
     let moved: Vec<&WorkingThread<'_>> =
         threads.iter().filter(|working| working.thread.numa_nodes_seen > 1).collect();
     let first = moved.first()?;
-    let verb = agree(moved.len(), "thread", "threads");
+    let verb = number_form(moved.len(), "thread", "threads");
     let text = format!(
         "{} busy {verb} moved between NUMA nodes during the readings: {}",
         moved.len(),
@@ -417,7 +412,7 @@ fn far_devices(host: &JobHost) -> Vec<Finding> {
         let Some(device) = example else { continue };
         let node = device.numa_node.map_or(String::new(), |node| format!(" at NUMA node {node}"));
         let kind = if is_network { "network adapter" } else { "GPU" };
-        let verb = agree(hit.len(), "is", "are");
+        let verb = number_form(hit.len(), "is", "are");
         let text = format!(
             "{} {verb} far from the {kind}, e.g. {} ({}){node}",
             process_names(&hit),

@@ -324,8 +324,8 @@ fn unread(document: &WhereDocument) -> Section {
             let names = distinct(host.idle.iter().map(|process| process.name.as_str()));
             let listed = names[..names.len().min(6)].join(", ");
             let count = host.idle.len();
-            let noun = if count == 1 { "process" } else { "processes" };
-            section.note("idle", format!("{prefix}{count} {noun}: {listed}"));
+            let processes = counted(count, "process");
+            section.note("idle", format!("{prefix}{processes}: {listed}"));
         }
         let pages = match host.pages_time.0 {
             0.0 => String::new(),

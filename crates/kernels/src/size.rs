@@ -8,7 +8,7 @@
 
 use crate::Element;
 use nodegauge_measure::grammar::Cursor;
-use nodegauge_measure::quantity::{MAX_BYTES, counted, read_bytes};
+use nodegauge_measure::quantity::{MAX_BYTES, counted, number_form, read_bytes};
 pub use nodegauge_measure::stream_rule::{CacheCapacity, RULE_ELEMENTS, RULE_FACTOR};
 use nodegauge_measure::{Bytes, Failure, Fraction, Notice, NoticeId, SyntaxError};
 use std::fmt;
@@ -312,7 +312,7 @@ pub fn choose(
             return Err(Failure::missing(format!(
                 "{} of {array} {} {}, but only {} of memory is available{}",
                 counted(arrays as usize, "array"),
-                if arrays == 1 { "needs" } else { "need" },
+                number_form(arrays as usize, "needs", "need"),
                 Bytes(array.0.saturating_mul(arrays)),
                 available,
                 share(conditions.fraction),

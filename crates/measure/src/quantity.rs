@@ -241,6 +241,11 @@ pub fn counted(count: usize, noun: &str) -> String {
     }
 }
 
+/// Returns the form of a word that belongs to a count: `singular` for 1.
+pub fn number_form<'w>(count: usize, singular: &'w str, plural: &'w str) -> &'w str {
+    if count == 1 { singular } else { plural }
+}
+
 /// Writes `text`, padded to the width that the format string requests.
 ///
 /// The caller must not request a precision. A quantity determines its number of digits itself, and

@@ -13,7 +13,7 @@ use nodegauge_gauge::view::{
     Block, Chart, ChartSeries, ColumnList, Drawing, Forest, ForestRow, Picture, Scale, Section,
     Table, TableCell, Tone, grouped, summary,
 };
-use nodegauge_measure::quantity::{counted, significant};
+use nodegauge_measure::quantity::{counted, number_form, significant};
 use nodegauge_measure::record::doubt::main_cause;
 use nodegauge_measure::record::{Measurement, Quoted, Record, Status};
 use nodegauge_measure::stats::Better;
@@ -364,13 +364,13 @@ fn closing(rows: &[Row<'_>]) -> Option<String> {
         format!(
             "{} is fastest: the {} slower",
             base.name(),
-            if others == 1 { "other is" } else { "others are" }
+            number_form(others, "other is", "others are")
         )
     } else if none == others {
         let found = detectable_difference(speed::NEGLIGIBLE_DIFFERENCE);
         format!("no difference from {}: {found}", base.name())
     } else if slower > 0 {
-        let verb = if slower == 1 { "is" } else { "are" };
+        let verb = number_form(slower, "is", "are");
         format!(
             "no combination is significantly faster than {}; {slower} of {others} {verb} slower",
             base.name()

@@ -4,7 +4,7 @@ use nodegauge_gauge::view::grouped;
 use nodegauge_gauge::view::sentence::{capitalise, joined, value_range};
 use nodegauge_gauge::{Gauge, hosts};
 use nodegauge_measure::keys::Registry;
-use nodegauge_measure::quantity::counted;
+use nodegauge_measure::quantity::{counted, number_form};
 use nodegauge_measure::record::{Measurement, Record};
 use nodegauge_measure::stats::Better;
 use std::collections::BTreeSet;
@@ -63,7 +63,7 @@ fn figures_predicate(figures: &[HeadlineFigure<'_>]) -> Option<String> {
             _ => rates.push(format!("{range} in {title}")),
         }
     }
-    let noun = if times.len() == 1 { "a latency" } else { "latencies" };
+    let noun = number_form(times.len(), "a latency", "latencies");
     let latencies = format!("{noun} of {}", joined(&times));
     match (rates.is_empty(), times.is_empty()) {
         (true, true) => None,

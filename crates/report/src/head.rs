@@ -4,7 +4,7 @@ use crate::conclusion::sentence;
 use crate::machine::{self, MACHINE};
 use nodegauge_gauge::view::{Block, Head, Note, Page, Section, Tone, distinct, grouped, sentence};
 use nodegauge_machine::OTHER_LOAD;
-use nodegauge_measure::quantity::counted;
+use nodegauge_measure::quantity::{counted, number_form};
 use nodegauge_measure::record::doubt::{self, CauseEvidence};
 use nodegauge_measure::record::{
     Finding, Machine, Measurement, Processor, Record, Severity, Status, product_name,
@@ -231,7 +231,7 @@ fn trust(record: &Record) -> (Tone, String) {
             0 => String::new(),
             n => {
                 let disturbed_part = SAMPLES.sentence_start(n, clean + n);
-                let them = if n == 1 { "it" } else { "them" };
+                let them = number_form(n, "it", "them");
                 format!("; {disturbed_part} disturbed: medians leave {them} out")
             }
         };

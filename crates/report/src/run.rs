@@ -8,7 +8,7 @@ use nodegauge_analysis::compare::{COMPARED, IMPORT, TURNS};
 use nodegauge_gauge::view::{Bar, Block, ColumnList, Note, Page, Section, TableCell, Tone};
 use nodegauge_gauge::{Detail, Gauge, hosts};
 use nodegauge_measure::keys::Registry;
-use nodegauge_measure::quantity::counted;
+use nodegauge_measure::quantity::{counted, number_form};
 use nodegauge_measure::record::{Finding, Measurement, Record, RegimeSamples, Severity};
 use nodegauge_measure::{Fraction, Notice, NoticeId, Seconds};
 use std::collections::BTreeSet;
@@ -351,7 +351,7 @@ fn findings(findings: &[Finding], section: &mut Section) {
     let more = findings.len() - shown.len();
     if more > 0 {
         let label = if shown.is_empty() { "findings" } else { "" };
-        let remedies = if more == 1 { "its remedy" } else { "their remedies" };
+        let remedies = number_form(more, "its remedy", "their remedies");
         let text = format!("{more} more with {remedies}: nodegauge doctor");
         section.push(Note::new(label, text).faint());
     }

@@ -16,7 +16,7 @@ use nodegauge_gauge::view::{
     Page, Picture, Scale, Section, TableCell, Tone, distinct, grouped, sentence,
 };
 use nodegauge_measure::keys::Registry;
-use nodegauge_measure::quantity::counted;
+use nodegauge_measure::quantity::{counted, number_form};
 use nodegauge_measure::record::{Measurement, Record, Status};
 use nodegauge_measure::stats::Better;
 
@@ -104,7 +104,7 @@ fn head(runs: &[Record], figures: &[SharedFigure<'_>], ratios: &Ratios) -> Head 
     let trust = match count {
         0 => "Nothing can be compared: the tables have the figures of each run.".to_owned(),
         _ => {
-            let are = if usable == 1 { "is" } else { "are" };
+            let are = number_form(usable, "is", "are");
             let usable = match (usable, count) {
                 (1, 1) => "The figure that all runs have".to_owned(),
                 (2, 2) => "Both figures that all runs have".to_owned(),

@@ -14,7 +14,7 @@ use nodegauge_gauge::view::{
 };
 use nodegauge_measure::Unit;
 use nodegauge_measure::keys::Registry;
-use nodegauge_measure::quantity::counted;
+use nodegauge_measure::quantity::{counted, number_form};
 use nodegauge_measure::record::{self, Machine, Measurement, Record, Status};
 use nodegauge_measure::regime::{self, Regime};
 use nodegauge_measure::stats::{self, Better};
@@ -276,7 +276,7 @@ impl TrendRuns {
         let (tone, trust) = match self.doubted {
             0 => (Tone::Plain, "Every figure is valid.".to_owned()),
             n => {
-                let has = if n == 1 { "has" } else { "have" };
+                let has = number_form(n, "has", "have");
                 let text =
                     format!("Use with care: {n} of {runs} {has} suspect or invalid figures.");
                 (Tone::Warning, text)

@@ -26,7 +26,7 @@ use nodegauge_arena::{ArrayLayout, RequestedPages};
 use nodegauge_gauge::series::{Series, lost_in_words};
 use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
 use nodegauge_machine::Topology;
-use nodegauge_measure::quantity::counted;
+use nodegauge_measure::quantity::{counted, number_form};
 use nodegauge_measure::record::{Category, Measurement, Quoted, Status, Validity};
 use nodegauge_measure::samples;
 use nodegauge_measure::samples::Sample;
@@ -508,7 +508,7 @@ impl MeasuredSteps<'_> {
         }
         let rounds = self.rounds.len();
         if rounds < MIN_ROUNDS {
-            let count = if rounds == 1 { "counts" } else { "count" };
+            let count = number_form(rounds, "counts", "count");
             validity.suspect(format!(
                 "only {} {count}: the best of fewer than {MIN_ROUNDS} depends on chance; {}",
                 counted(rounds, "round"),

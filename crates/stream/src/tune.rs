@@ -448,8 +448,8 @@ impl Candidates for EntryTurns<'_> {
 /// Describes the team of a setup: `2 threads on places cores (close)`.
 fn team_in_words(setup: &TeamSetup) -> String {
     let threads = setup.placement.threads.len();
-    let plural = if threads == 1 { "thread" } else { "threads" };
-    format!("{threads} {plural} on places {} ({})", setup.placement.places, setup.placement.bind)
+    let team = counted(threads, "thread");
+    format!("{team} on places {} ({})", setup.placement.places, setup.placement.bind)
 }
 
 /// Returns the rates of the samples in the most frequent regime.

@@ -10,6 +10,7 @@
 //! close their pipes when they end.
 
 use nodegauge_measure::Failure;
+use nodegauge_measure::quantity::number_form;
 use nodegauge_os::{Unmet, Wait, wait_for_event, wait_until};
 use nodegauge_placement::cpus::number_ranges;
 use std::collections::{BTreeMap, BTreeSet};
@@ -149,7 +150,7 @@ impl<T> Collection<T> {
         if self.is_complete() {
             return None;
         }
-        let noun = if self.missing.len() == 1 { "rank" } else { "ranks" };
+        let noun = number_form(self.missing.len(), "rank", "ranks");
         let ranks = number_ranges(self.missing().map(|rank| rank as u32));
         Some(format!("no response from {noun} {ranks} {}", self.limit()))
     }

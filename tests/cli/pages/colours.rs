@@ -58,8 +58,11 @@ fn series_of_samples_have_different_colours() {
     assert_eq!((entries.len(), distinct.len()), (8, 8), "{found}");
     let links = browser.evaluate("document.querySelector('nav').textContent");
     assert!(links.as_str().unwrap().contains("device stream"), "{links}");
-    let said = browser.evaluate("document.querySelector('.conclusion').textContent");
-    assert!(said.as_str().unwrap().contains("opencl:0, this node's processor itself,"), "{said}");
+    let reported = browser.evaluate("document.querySelector('.conclusion').textContent");
+    assert!(
+        reported.as_str().unwrap().contains("opencl:0, this node's processor itself,"),
+        "{reported}"
+    );
 }
 
 #[test]

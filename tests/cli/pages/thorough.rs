@@ -210,8 +210,8 @@ fn surfaces_rotate_and_fall_back_to_heat_maps() {
     assert_eq!(without.evaluate(SURFACES), 2);
     let kinds = without.evaluate(PICTURES);
     assert!(kinds.as_array().unwrap().iter().all(|one| one["drawn"].as_u64() > Some(3)), "{kinds}");
-    let told = without.evaluate("document.body.innerText.match(/no WebGL here/g).length");
-    assert_eq!(told, 2);
+    let count = without.evaluate("document.body.innerText.match(/no WebGL here/g).length");
+    assert_eq!(count, 2);
 }
 
 #[test]

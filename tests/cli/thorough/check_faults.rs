@@ -318,8 +318,8 @@ fn nhc_script_fails_only_for_a_bad_node_and_prints_the_reason() {
     let other =
         reference(&harness, "other.json", |group| group["kind"]["processor"] = "Z80".into());
     let unknown = ["--reference", &other, "--deadline", "60", "--state", &state];
-    let said = run(program::path(), &unknown).stdout;
-    assert!(said == "status 0\n" || said.contains("quota"), "{said}");
+    let reported = run(program::path(), &unknown).stdout;
+    assert!(reported == "status 0\n" || reported.contains("quota"), "{reported}");
     run(program::path(), &["--no-such-option"]).prints("log: check_nodegauge").prints("status 0");
     run("/nonexistent/nodegauge", &[]).prints("status 0");
 }
@@ -395,12 +395,12 @@ fn scrontab_line_runs_the_check_after_a_random_delay() {
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
     // Not every /bin/sh supports $RANDOM.
     let run = || harness.run_other(&["sh", "-c", fields[5]], &[("PATH", &path)]).exits(0).stdout;
-    let said = run();
+    let reported = run();
     (1..5).for_each(|_| drop(run()));
     let delays = std::fs::read_to_string(delays).unwrap();
     let different: std::collections::BTreeSet<&str> = delays.lines().collect();
     assert!(delays.lines().count() == 5 && different.len() > 1, "{delays}");
-    let words: Vec<&str> = said.split_whitespace().collect();
+    let words: Vec<&str> = reported.split_whitespace().collect();
     assert_eq!(words[..3], ["check", "--level", "2"]);
     harness.run(&[&words[..], &["--help"]].concat()).exits(0);
 }
@@ -416,8 +416,8 @@ fn node_is_unknown_if_the_check_cannot_start_processes() {
     if tried.code != Some(0) {
         return skip(Part::Root, &format!("no program of another user: {}", tried.stderr.trim()));
     }
-    let said = harness.run_other(&words(&["check", "--no-save"]), &[]).exits(0);
-    let line = said.stdout.lines().next().unwrap_or_default().to_owned();
+    let reported = harness.run_other(&words(&["check", "--no-save"]), &[]).exits(0);
+    let line = reported.stdout.lines().next().unwrap_or_default().to_owned();
     assert!(line.contains("; unknown: "), "{line}");
     for command in ["machine", "doctor"] {
         let refused = harness.run_other(&words(&[command]), &[]).exits(3);

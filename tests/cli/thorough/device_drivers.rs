@@ -154,8 +154,8 @@ fn copies_with_wrong_data_are_invalid() {
     let (all, across) = wrong("across");
     assert!(across.len() < all, "those of one device with the host are right: {across:#?}");
     for way in ["cuda:0 to cuda:1", "cuda:1 to cuda:0"] {
-        let told = format!("{way} from byte 65528 on");
-        assert!(!across.is_empty() && across.iter().all(|of| of.contains(&told)), "{across:#?}");
+        let error = format!("{way} from byte 65528 on");
+        assert!(!across.is_empty() && across.iter().all(|of| of.contains(&error)), "{across:#?}");
     }
     let (all_copies, together) = wrong("together");
     assert_eq!(together.len(), all_copies);

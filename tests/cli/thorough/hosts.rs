@@ -220,7 +220,7 @@ fn failing_host_is_reported_and_others_are_measured() {
     let status = |m: &&Value| m["validity"]["status"].as_str().unwrap().to_owned();
     assert_eq!(triads.iter().filter(|m| status(m) == "invalid").count(), 1);
     assert!(texts(&triads[1]["validity"]["reasons"])[0].contains("999999"), "{:#}", triads[1]);
-    assert!(texts(&record["notices"]).iter().any(|said| said.starts_with("n2: ")));
+    assert!(texts(&record["notices"]).iter().any(|reported| reported.starts_with("n2: ")));
     assert_eq!(texts(&named(&record, "triad_sum")[0]["config"]["hosts"]), ["n1", "n3"]);
     let slow = std::fs::read_to_string(harness.path("slow.txt")).unwrap();
     assert!(slow.lines().any(|line| line == "n2"), "{slow}");

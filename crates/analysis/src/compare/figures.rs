@@ -6,7 +6,7 @@ use crate::ratio::{self, SideRuns};
 use nodegauge_measure::Seconds;
 use nodegauge_measure::Unit;
 use nodegauge_measure::keys::shared;
-use nodegauge_measure::quantity::counted;
+use nodegauge_measure::quantity::{counted, number_form};
 use nodegauge_measure::record::{Measurement, Quoted, Status};
 use nodegauge_measure::regime::{self, Regime};
 use nodegauge_measure::stats;
@@ -218,7 +218,7 @@ pub(super) fn match_samples(
         a.iter().chain(&b).flat_map(|(_, parts)| parts).map(|part| part.samples.len()).sum();
     let left_out = total - chosen_a.samples() - chosen_b.samples();
     let remark = (left_out > 0).then(|| {
-        let verb = if left_out == 1 { "is" } else { "are" };
+        let verb = number_form(left_out, "is", "are");
         format!(
             "compared in the regime with core-to-core round trips of {}; {} of other regimes {verb} left out",
             regime.in_words(),

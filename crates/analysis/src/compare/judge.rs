@@ -13,6 +13,7 @@ use crate::ratio::paired::PairedRounds;
 use crate::ratio::speed::Speed;
 use nodegauge_measure::Bytes;
 use nodegauge_measure::keys::{self, Registry, Role};
+use nodegauge_measure::quantity::number_form;
 use nodegauge_measure::record::{Measurement, Record, Status};
 use nodegauge_measure::stats::Better;
 
@@ -110,7 +111,7 @@ impl<'a> PairJudge<'a> {
                 if believed.is_empty() || left_out == 0 {
                     format!("{name} is suspect: {why}")
                 } else {
-                    let verb = if left_out == 1 { "is" } else { "are" };
+                    let verb = number_form(left_out, "is", "are");
                     format!("{left_out} of {all} runs of {name} {verb} suspect and left out: {why}")
                 }
             });

@@ -487,10 +487,10 @@ fn thresholds_fail_beyond_the_bound_but_not_within_noise() {
     // If the noise is unknown, a bound is compared with the figures, and conditions on verdicts are undecided.
     let [a, b] =
         [1e9, 0.9e9].map(|rate| side(vec![record(&rate.to_string(), vec![triad(&[rate])])]));
-    let untold = compare(&a, &b);
-    assert!(check("triad<-5%", &untold).fails() && !check("triad<-15%", &untold).fails());
+    let undecided = compare(&a, &b);
+    assert!(check("triad<-5%", &undecided).fails() && !check("triad<-15%", &undecided).fails());
     assert_eq!(
-        check("slower", &untold),
+        check("slower", &undecided),
         threshold::ThresholdResult::Undecided(vec!["triad".to_owned()])
     );
 }

@@ -202,7 +202,7 @@ impl Threshold {
             lost.iter().map(|of| format!("{} is missing in B", of.title)).collect();
         let mut suspect = Vec::new();
         let mut noise = Vec::new();
-        let mut untold = Vec::new();
+        let mut undecided = Vec::new();
         for pair in named {
             let title = pair.title();
             let why = pair.reasons.first().map(ToString::to_string).unwrap_or_default();
@@ -218,17 +218,17 @@ impl Threshold {
             match (self.holds(pair, ratio), pair.verdict) {
                 (true, Verdict::WithinNoise) => noise.push(text),
                 (true, _) => met.push(text),
-                (false, Verdict::CannotTell) if *self == Self::Slower => untold.push(title),
+                (false, Verdict::CannotTell) if *self == Self::Slower => undecided.push(title),
                 (false, _) => {}
             }
         }
         if met.is_empty() && !suspect.is_empty() {
             return ThresholdResult::Suspect(suspect);
         }
-        match (met.is_empty(), noise.is_empty(), untold.is_empty()) {
+        match (met.is_empty(), noise.is_empty(), undecided.is_empty()) {
             (false, ..) => ThresholdResult::Met(met),
             (true, false, _) => ThresholdResult::Noise(noise),
-            (true, true, false) => ThresholdResult::Undecided(untold),
+            (true, true, false) => ThresholdResult::Undecided(undecided),
             (true, true, true) => ThresholdResult::Passed,
         }
     }

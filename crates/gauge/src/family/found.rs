@@ -5,6 +5,7 @@
 //! therefore has an interval like a measured figure, and the same rule of doubt applies.
 
 use super::knee::{Knee, LoadPoint, knee};
+use nodegauge_measure::quantity::number_form;
 use nodegauge_measure::record::doubt::TYPICAL;
 use nodegauge_measure::stats::{self, Better, Summary};
 use nodegauge_measure::{BytesPerSec, Fraction, names};
@@ -108,7 +109,7 @@ impl FoundKnee {
         let mut doubts: Vec<String> = Vec::new();
         if rates.len() < parts {
             let count = rates.len();
-            let verb = if count == 1 { "has" } else { "have" };
+            let verb = number_form(count, "has", "have");
             doubts.push(format!("only {count} of {parts} parts of the run {verb} this knee"));
         }
         if knee(&whole) == Knee::Falls {

@@ -62,7 +62,7 @@ fn split(block: &[u8]) -> Vec<&[u8]> {
 struct PieceLine {
     /// Length including its line end, bytes.
     length: usize,
-    /// What the readers recognise; `None` for a blank line.
+    /// Marks of the line; `None` for a blank line.
     scanned: Option<ScannedLine>,
 }
 

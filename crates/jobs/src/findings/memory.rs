@@ -1,9 +1,10 @@
 //! Findings on the memory of processes: NUMA nodes, page sizes, and swapped memory.
 
-use super::{agree, finding, process_names};
+use super::{finding, process_names};
 use crate::cpus::CpuTable;
 use crate::document::{JobHost, JobProcess, PrivateMemory};
 use nodegauge_machine::{CpuId, number_ranges};
+use nodegauge_measure::quantity::number_form;
 use nodegauge_measure::record::{Finding, Severity};
 use nodegauge_measure::{Bytes, Fraction};
 use std::collections::{BTreeMap, BTreeSet};
@@ -80,7 +81,7 @@ fn far_memory(host: &JobHost, table: &CpuTable<'_>) -> Vec<Finding> {
 fn far(hit: &[&JobProcess], id: &str, place: &str) -> Option<Finding> {
     let first = hit.first()?;
     let memory = first.memory.as_ref()?;
-    let verb = agree(hit.len(), "has", "have");
+    let verb = number_form(hit.len(), "has", "have");
     let share = memory.local.unwrap_or_default().in_whole_percent();
     let text = format!(
         "{} {verb} most memory on {place}: {} of the memory of {} is local, threads on NUMA {}, memory on NUMA {}",
@@ -129,7 +130,7 @@ fn single_node_memory(host: &JobHost, table: &CpuTable<'_>) -> Option<Finding> {
         }
     }
     let first = hit.first()?;
-    let verb = agree(hit.len(), "has", "have");
+    let verb = number_form(hit.len(), "has", "have");
     let text = format!(
         "{} {verb} all memory on one NUMA node, {} on NUMA {target}, with threads on NUMA {}",
         process_names(&hit),
@@ -153,7 +154,7 @@ fn small_pages(host: &JobHost) -> Option<Finding> {
         .collect();
     let first = hit.first()?;
     let memory = first.memory.as_ref()?;
-    let verb = agree(hit.len(), "has", "have");
+    let verb = number_form(hit.len(), "has", "have");
     let text = format!(
         "{} {verb} memory on 4 KiB pages: {} of {}, {} on larger pages",
         process_names(&hit),
@@ -178,7 +179,7 @@ fn swapped(host: &JobHost) -> Option<Finding> {
         })
         .collect();
     let first = hit.first()?;
-    let verb = agree(hit.len(), "has", "have");
+    let verb = number_form(hit.len(), "has", "have");
     let swapped = first.swapped.unwrap_or_default();
     let resident = first.resident.unwrap_or_default();
     let share = Fraction(swapped as f64 / (swapped + resident).max(1) as f64);

@@ -8,7 +8,7 @@ use crate::ids::NumaNodeId;
 use crate::memory::is_known_not_dram;
 use crate::root::{SysRoot, number_ranges};
 use crate::topology::Topology;
-use nodegauge_measure::quantity::counted;
+use nodegauge_measure::quantity::{counted, number_form};
 use nodegauge_measure::record::{Figure, Machine, NumaNode, PciLink};
 use nodegauge_measure::{Bytes, BytesPerSec};
 use std::collections::{BTreeMap, BTreeSet};
@@ -123,7 +123,7 @@ pub(super) fn with_scope(machine: &Machine, figure: Figure, sockets: u32) -> Fig
             Some(all) => format!("{} theoretical", BytesPerSec(all)),
             None => "unknown".to_owned(),
         };
-        let noun = if ids.len() == 1 { "NUMA node" } else { "NUMA nodes" };
+        let noun = number_form(ids.len(), "NUMA node", "NUMA nodes");
         parts.push(format!(
             "of DRAM only; the bandwidth of {kind} ({noun} {}) is {of_kind}",
             number_ranges(&ids)

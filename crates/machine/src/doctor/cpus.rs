@@ -3,7 +3,7 @@
 use super::{DetectedProblem, ExaminedNode, found};
 use crate::root::number_ranges;
 use crate::{cgroup, host};
-use nodegauge_measure::quantity::counted;
+use nodegauge_measure::quantity::{counted, number_form};
 use nodegauge_measure::record::ClockBasis;
 
 /// Ratio of the measured clock to the base clock below which the processor must be limited, because noise cannot
@@ -113,7 +113,7 @@ pub(super) fn switched_off_cpus(node: &ExaminedNode<'_>) -> Option<DetectedProbl
     if host::is_smt_active(node.root) == Some(false) && switched_off {
         return None;
     }
-    let are = if off.len() == 1 { "is" } else { "are" };
+    let are = number_form(off.len(), "is", "are");
     Some(found(
         format!("{} {are} offline ({})", counted(off.len(), "CPU"), number_ranges(&off)),
         format!("echo 1 | sudo tee /sys/devices/system/cpu/cpu{}/online", brace(&off)),

@@ -5,7 +5,7 @@ use super::{DetectedProblem, ExaminedNode, found};
 use crate::memory::is_known_not_dram;
 use crate::root::{SysRoot, number_ranges};
 use nodegauge_measure::Bytes;
-use nodegauge_measure::quantity::counted;
+use nodegauge_measure::quantity::{counted, number_form};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Percentage of the memory bandwidth that a resctrl group without a limit may use.
@@ -63,7 +63,7 @@ pub(super) fn kinds(examined: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let first = kinds.values().next()?;
     let nodes: Vec<String> = first.iter().map(u32::to_string).collect();
     let parts = kinds.iter().map(|(kind, ids)| {
-        let have = if ids.len() == 1 { "has" } else { "have" };
+        let have = number_form(ids.len(), "has", "have");
         format!("{} {have} {kind}", numa_nodes_in_words(ids))
     });
     let parts = parts.collect::<Vec<_>>().join(", ");
@@ -77,7 +77,7 @@ pub(super) fn kinds(examined: &ExaminedNode<'_>) -> Option<DetectedProblem> {
 
 /// Formats the numbers of NUMA nodes: `NUMA node 1`, `NUMA nodes 2-3`.
 fn numa_nodes_in_words(nodes: &[u32]) -> String {
-    let noun = if nodes.len() == 1 { "NUMA node" } else { "NUMA nodes" };
+    let noun = number_form(nodes.len(), "NUMA node", "NUMA nodes");
     format!("{noun} {}", number_ranges(nodes))
 }
 

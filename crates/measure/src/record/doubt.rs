@@ -8,6 +8,7 @@
 use super::{Category, Counts, Measurement, Quoted, Status, Validity};
 use crate::Fraction;
 use crate::keys::{SharedKey, shared};
+use crate::quantity::number_form;
 use crate::samples::SAMPLES;
 use crate::stats::Better;
 use std::cmp::Ordering;
@@ -62,7 +63,7 @@ pub fn samples_reason(m: &Measurement) -> Option<String> {
         return None;
     }
     if counted < min {
-        let count = if counted == 1 { "counts" } else { "count" };
+        let count = number_form(counted, "counts", "count");
         return Some(format!(
             "{} {count}: {TOO_FEW}, the {statistic} needs at least {min}; use a larger --budget or --samples",
             SAMPLES.with_count(counted)

@@ -11,7 +11,7 @@ use nodegauge_gauge::view::sentence::{capitalise, quoted};
 use nodegauge_gauge::view::{
     Block, ColumnList, ColumnUnit, Drawing, Picture, Section, Step, Steps, Table, TableCell, Tone,
 };
-use nodegauge_measure::quantity::{change_in_words, changes_in_words, counted};
+use nodegauge_measure::quantity::{change_in_words, changes_in_words, counted, number_form};
 use nodegauge_measure::record::{Measurement, Quoted, Record};
 use nodegauge_measure::{Bytes, BytesPerSec, Fraction, Unit};
 
@@ -211,7 +211,7 @@ fn obstacle(whole: &Measurement, config: &ExplainConfig) -> Option<Obstacle> {
 /// Returns the reason why rounds are too few for a conclusion; `None` if enough count.
 fn too_few(config: &ExplainConfig) -> Option<String> {
     let rounds = config.rounds.filter(|rounds| *rounds < MIN_ROUNDS as u64)?;
-    let count = if rounds == 1 { "counts" } else { "count" };
+    let count = number_form(rounds as usize, "counts", "count");
     let rounds = counted(rounds as usize, "round");
     Some(format!("{rounds} {count}, at least {MIN_ROUNDS} are needed"))
 }

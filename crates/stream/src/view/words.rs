@@ -7,6 +7,7 @@ pub(crate) use nodegauge_gauge::view::words::{
     count_range, count_with_noun, format_gb, limit, native_loop, places, rate_cell, trimmed,
 };
 use nodegauge_gauge::view::{Note, part_in_use};
+use nodegauge_measure::quantity::counted;
 use nodegauge_measure::record::{Machine, Measurement};
 use nodegauge_measure::{Bytes, BytesPerSec, Seconds};
 
@@ -98,9 +99,9 @@ pub(crate) fn tasks(config: &StreamConfig) -> Option<String> {
     let processes = config.processes?;
     let bytes = config.arrays() * config.array_bytes?;
     let all = (processes * bytes) as f64 / f64::from(1 << 20);
-    let noun = if processes == 1 { "process" } else { "processes" };
+    let counted_processes = counted(processes as usize, "process");
     Some(format!(
-        "{processes} {noun}, {} MiB per rank, {all:.1} MiB in total",
+        "{counted_processes}, {} MiB per rank, {all:.1} MiB in total",
         mib_per_rank(config)?
     ))
 }

@@ -82,9 +82,13 @@ const COMMAND: [&str; 2] = ["history", "import"];
 fn check(file: &RunFile<'_>) -> Result<(), Failure> {
     let mut has_record = false;
     let mut unread = None;
-    file.each_run(&|run| run, &mut |run| match run {
-        FileRun::Read(..) => has_record = true,
-        FileRun::Unread(failure) => unread = unread.take().or(Some(failure)),
+    let refusal = |run| match run {
+        FileRun::Read(..) => None,
+        FileRun::Unread(failure) => Some(failure),
+    };
+    file.each_run(&refusal, &mut |failed| {
+        has_record |= failed.is_none();
+        unread = unread.take().or(failed);
     })?;
     match unread {
         Some(failure) if !has_record => Err(failure),
