@@ -127,7 +127,7 @@ fn open_mpi_and_mpich_start_ranks() {
         // An error is printed once, and all ranks end with its exit code.
         let refused =
             with_launcher(&harness, &[mpirun, "-np", "2"], &OPEN_MPI_AS_ROOT, &["--ranks", "3"]);
-        let message = format!("error: --ranks 3, but {launcher} has started 2\n");
+        let message = format!("error: --ranks 3 is given, but {launcher} has started 2 ranks\n");
         assert_eq!(refused.stderr.matches(&message).count(), 1, "{}", refused.stderr);
         refused.exits(2);
     }

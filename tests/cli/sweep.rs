@@ -113,7 +113,7 @@ fn sweep_over_ranks_shows_one_series_per_policy() {
     page.prints("\"triad over ranks, relative to 1 rank of policy 5\"");
     let both = [&sweep[..], &["--rank-map", "cyclic"]].concat();
     harness.stream(&both).exits(2).warns(
-        "error: policy 4/even and --rank-map both give the rank-map\nhint: leave out --rank-map, or",
+        "error: policy 4/even and --rank-map both specify the rank-map\nhint: leave out --rank-map",
     );
 }
 

@@ -158,7 +158,7 @@ pub struct Pair {
     pub a: SideFigures,
     /// Figures of B.
     pub b: SideFigures,
-    /// Compared statistic of the samples, with its name in records.
+    /// Name of the compared statistic of the samples, as in records.
     pub statistic: &'static str,
     /// Value of B divided by the value of A; `null` if they are not comparable.
     pub ratio: Option<f64>,
@@ -289,13 +289,13 @@ fn missed_changes(pairs: &[Pair]) -> Option<String> {
     };
     let title = widest.title();
     let of = match (blind.len(), pairs.len()) {
-        (1, _) => format!("of {title}, which needs"),
-        (n, all) if n == all => format!("of all {n} figures; {title}, which varies most, needs"),
-        (n, all) => format!("of {n} of {all} figures; {title}, which varies most, needs"),
+        (1, _) => format!("; {title} needs"),
+        (n, all) if n == all => format!(" of all {n} figures; {title}, which varies most, needs"),
+        (n, all) => format!(" of {n} of {all} figures; {title}, which varies most, needs"),
     };
     let sought = Fraction(SOUGHT_CHANGE).in_whole_percent();
     Some(format!(
-        "a change of {sought} may be missed in more than one of ten such comparisons {of} {how}"
+        "a change of {sought} may be missed in more than one of ten such comparisons{of} {how}"
     ))
 }
 

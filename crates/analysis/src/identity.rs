@@ -150,7 +150,8 @@ pub(crate) fn entries<'a>(
     entries
 }
 
-/// Returns the distinguishing keys of a measurement with their values as in the record.
+/// Returns the distinguishing keys of a measurement with their values: numbers as in the record, other values as short
+/// texts.
 pub(crate) fn values(at: &FigureKeys, m: &Measurement) -> Map<String, Value> {
     at.iter()
         .map(|(key, text)| {

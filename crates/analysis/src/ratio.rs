@@ -33,7 +33,7 @@ const MAX_SAMPLES: usize = 500;
 /// Change for which a comparison reports how many runs would be sufficient: 3 %, the effect of a changed setting of the
 /// node that users want to detect.
 pub const SOUGHT_CHANGE: f64 = 0.03;
-/// Probability of missing the change that is used to estimate the number of later runs. Later comparisons estimate
+/// Assumed probability of missing the change when the number of later runs is estimated. Later comparisons estimate
 /// their own spread. With 0.1, only 85 of 100 of them would detect the change; with this probability, at least 90 do
 /// (simulated in the tests).
 const MISSED_LATER: f64 = 0.05;

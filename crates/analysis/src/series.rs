@@ -67,7 +67,7 @@ impl SeriesConfig {
         words.join(", ")
     }
 
-    /// True if another configuration has the same value of a key.
+    /// True if this configuration contains an entry with the same key and the same value.
     fn has(&self, sought: &ConfigEntry) -> bool {
         self.settings.iter().any(|of| of.key == sought.key && of.value == sought.value)
     }

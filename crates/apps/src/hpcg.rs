@@ -255,8 +255,8 @@ impl PlannedRun for HpcgPlan {
     }
 }
 
-/// Returns the rate of the latest set of the last cell with a set, for the progress display. `flops` are the operations
-/// per set of each cell.
+/// Returns the latest rate for the progress display: that of the last cell for which a set has been run. `flops` are
+/// the operations per set of each cell.
 fn latest_rate(flops: &[f64], samples: &[Vec<Sample>]) -> String {
     for (cell, of_set) in samples.iter().zip(flops).rev() {
         if let Some(last) = cell.last() {

@@ -30,7 +30,7 @@ pub(crate) fn points(newest: &dyn Fn(&str, &str) -> Option<Record>) -> Vec<Point
     all
 }
 
-/// Returns the valid figures of a test.
+/// Returns the figures of a test that have a value and are not invalid; published figures are left out.
 fn own<'r>(record: &'r Record, test: &'static str) -> impl Iterator<Item = &'r Measurement> {
     let own = record.measurements.iter().filter(move |m| m.gauge == GAUGE && m.test == test);
     let usable = own.filter(|m| m.value.is_some() && m.validity.status != Status::Invalid);
@@ -48,8 +48,8 @@ fn iccg_points(record: &Record) -> Vec<Point> {
     };
     if let Some(times) = best.times_llc.filter(|times| *times < TIMES_LLC) {
         let reason = format!(
-            "iccg: no point of main memory, because the matrix is only {times:.2} times as large \
-             as the last-level caches (apps iccg of {})",
+            "iccg: no roofline point for main memory, because the matrix is only {times:.2} times \
+             as large as the last-level caches (apps iccg of {})",
             record.started
         );
         return vec![Err(NoPoint(reason))];
@@ -236,7 +236,7 @@ mod tests {
         let newest = |test: &str, _: &str| (test == hpcg::TEST).then(|| solved.clone());
         let NoPoint(reason) = points(&newest).remove(0).unwrap_err();
         assert!(
-            reason.starts_with("hpcg: no point of main memory, because the last-level caches of"),
+            reason.starts_with("hpcg: no roofline point for main memory, because the last-level"),
             "{reason}"
         );
     }

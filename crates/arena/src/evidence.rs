@@ -44,7 +44,7 @@ pub fn page_size_reason(
         got.iter().filter(|(size, _)| **size >= 2 << 20).map(|(_, share)| *share).sum();
     (asked != RequestedPages::Base && huge.0 < MIN_PAGES_GOT_SHARE).then(|| {
         let huge = huge.in_whole_percent();
-        format!("{asked} pages requested, but only {huge} of the {memory} is on huge pages")
+        format!("{asked} pages requested, but huge pages contain only {huge} of the {memory}")
     })
 }
 

@@ -1,7 +1,7 @@
 //! Rates of memory, measured by a probe of at most [`LONGEST`] before a run. They predict the time of the run's set-up.
 //!
 //! The workers of the run touch new memory for the first time and then write it again. The probe begins with little
-//! memory and takes more as long as time is left; therefore it does not depend on the speed of the machine.
+//! memory and takes more as long as time is left, so that it fits the speed of any machine.
 
 use crate::mapping::PagedMapping;
 use crate::{ArenaError, RequestedPages, supply};

@@ -45,8 +45,8 @@ impl CellContext<'_> {
 /// Preparation of a worker's file between operations.
 impl Bench {
     /// Prepares the file for an operation. For an operation that creates the file, the file is removed; for other
-    /// operations, it is written completely. If requested, the file is dropped from the page cache. Returns the share
-    /// that could not be dropped.
+    /// operations, it is written completely if it does not exist yet. If requested, the file is dropped from the page
+    /// cache. Returns the share that could not be dropped.
     fn prepare(
         &mut self,
         operation: &Operation,

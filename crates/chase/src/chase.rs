@@ -363,11 +363,11 @@ impl<'a> Chase<'a> {
         step
     }
 
-    /// Warms the caches with untimed loads on the first worker. The first call also determines the number of loads
-    /// of a timed stretch of `seconds`. If loads take as long after a warm-up pass as after a flush, the lines of
-    /// the working set do not stay in the caches. Then the warm-up has only as many loads as are needed to bring
-    /// the page tables into the caches. Without them, a chase that is interrupted before each sample would take
-    /// longer than an uninterrupted one.
+    /// Warms the caches with untimed loads on the first worker. The first call also determines the number of loads of a
+    /// timed stretch of `seconds`. If loads take as long after a warm-up pass as after a flush, the lines of the
+    /// working set do not stay in the caches. Then the warm-up has only as many loads as are needed to bring the page
+    /// tables into the caches. Without these loads, a chase that is interrupted before each sample would take longer
+    /// than an uninterrupted one.
     ///
     /// # Errors
     /// Fails if a worker fails, or the user ends the run.

@@ -484,9 +484,9 @@ impl CommonArgs {
 /// listing of devices may take several seconds.
 const MIN_HELPER_TIME: Duration = Duration::from_secs(10);
 
-/// Returns the time at which helper processes must end: the end of the user's budget plus its grace period. `None` if
-/// the user gave no budget, or a number of samples, or `--exceed-budget`. `None` also for `run`: its gauges receive
-/// shares of the budget, which they may exceed like a default budget.
+/// Returns the time at which helper processes must end: the end of the user's budget plus its grace period. `None`
+/// without `--budget`, and with `--samples` or `--exceed-budget`. `None` also for `run`: its gauges receive shares of
+/// the budget, which they may exceed like a default budget.
 pub(crate) fn helper_deadline(matches: &ArgMatches) -> Option<Instant> {
     if matches.subcommand_name().is_none_or(|name| name == "run") {
         return None;
@@ -692,8 +692,8 @@ pub(crate) fn definition() -> clap::Command {
     examples::with_short_help_end(tree::in_order(summary::hide_details(command)))
 }
 
-/// Changes the help of `explain` and `roofline`, which measure with one number of threads, and which have no published
-/// figures.
+/// Changes the help of `explain` and `roofline`, which accept a single number of threads, and for which no figures are
+/// published.
 fn with_one_team(command: clap::Command) -> clap::Command {
     command
         .mut_arg("threads", |threads| {
@@ -702,7 +702,7 @@ fn with_one_team(command: clap::Command) -> clap::Command {
         .mut_arg("against", |against| against.hide(true))
 }
 
-/// Makes the options with which `report --trend` selects runs require `--trend`.
+/// Makes the options that select the runs of `report --trend` require `--trend`.
 fn with_trend_filters(mut report: clap::Command) -> clap::Command {
     for id in ["gauge", "label", "host", "since", "until"] {
         report = report.mut_arg(id, |arg| arg.requires("trend"));

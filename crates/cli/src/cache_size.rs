@@ -34,7 +34,7 @@ pub(crate) fn max_time(budget: Option<Duration>) -> Duration {
     if budget.is_some() { cache_size::USUAL_TIME } else { cache_size::MAX_TIME }
 }
 
-/// Properties of a machine on which the usable caches depend.
+/// Machine properties that determine which caches are usable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct MachineIdentity {
     host: Option<String>,

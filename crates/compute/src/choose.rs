@@ -203,8 +203,8 @@ impl DgemmConfig {
     }
 }
 
-/// Returns the text that the child process of a trial prints; see [`blas::probe::answer`]. With `list_kernels`, see
-/// [`blas::probe::list_kernels`].
+/// Returns the text that a child process prints: the result of a trial of the library ([`blas::probe::answer`]), or the
+/// names of its kernels if `list_kernels` is true ([`blas::probe::list_kernels`]).
 pub fn answer(library: &Path, list_kernels: bool, places: &TrialPlaces) -> String {
     if list_kernels {
         return blas::probe::list_kernels(library);

@@ -329,8 +329,8 @@ impl HplRun<'_> {
     }
 
     /// Searches for the panel width. Returns the panel width, and the order at which LU reaches half of the DGEMM rate,
-    /// estimated from the last runs. A single candidate is returned without a search. Otherwise all candidates run at a
-    /// small N, and the best three run again at twice that N.
+    /// estimated from the last runs. A single candidate is returned without a run, unless N is chosen by time.
+    /// Otherwise all candidates run at a small N, and the best three run again at twice that N.
     fn nb(
         &mut self,
         at: usize,

@@ -285,7 +285,7 @@ impl HplPlan {
     }
 
     /// Predicts the time of the solves of a requested order before the libraries are compared. The rate is that of the
-    /// user or of an earlier run of this node; without both, it is measured with a short product by the built-in
+    /// user or of an earlier run of this node; if neither is known, it is measured with a short product by the built-in
     /// kernels. The lower bound is computed from the peak of the cores.
     fn predicted(&self) -> Result<PredictedTime, Failure> {
         let known = self.options.rate.or(self.options.dgemm.as_ref().map(|(rate, _)| *rate));

@@ -23,8 +23,8 @@ use std::collections::BTreeSet;
 /// Formula of the rating, as written in the record.
 pub(crate) const RATING_FORMULA: &str = "(2/3 N^3 + 3/2 N^2) / t";
 
-/// Minimum share of the threads' time spent in panels and in waiting for panels with which panels, and not matrix
-/// products, limit the rating.
+/// Maximum share of the threads' time that panels and waiting for panels may take. If they take more, panels limit the
+/// rating, not matrix products.
 const MAX_PANEL_SHARE: f64 = 0.5;
 /// Share of the DGEMM rate below which LU is reported as slow, if N is large enough for a higher share.
 const MIN_LU_SHARE: f64 = 0.85;

@@ -73,7 +73,7 @@ pub(crate) struct Family {
     pub(crate) program: Option<CommandLine>,
 }
 
-/// Part of a member that a cell measures.
+/// Quantity of a mix that a cell measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CellPart {
     /// Bandwidth of all threads together.
@@ -82,12 +82,12 @@ pub(crate) enum CellPart {
     Point(usize),
 }
 
-/// Cell of the run: one part of a member on a path.
+/// Cell of the run: one quantity of a mix on a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FamilyCell {
     /// Index of the path.
     pub path: usize,
-    /// Index of the member in the list of its path.
+    /// Index of the mix in the list of members of its path.
     pub member: usize,
     pub part: CellPart,
 }
@@ -175,7 +175,7 @@ impl Family {
         usize::from(!self.has_bandwidths())..threads
     }
 
-    /// Returns the parts of a member that the run measures.
+    /// Returns the quantities that the run measures for each mix.
     fn parts(&self) -> Vec<CellPart> {
         let mut parts = Vec::new();
         if self.has_bandwidths() {
@@ -215,8 +215,8 @@ impl Family {
         Ok(PathMemory { chased, loaded })
     }
 
-    /// Chooses the loops of a member on a path and calibrates its load. Returns `None` if this processor has no loop
-    /// for the mix. The choice ends when the share `until` of the time for choices has elapsed.
+    /// Chooses the loops for a mix on a path, and calibrates its load. Returns `None` if this processor has no loop for
+    /// the mix. The choice ends when the share `until` of the time for choices has elapsed.
     fn member<'m>(
         &self,
         run: &mut CurveRun<'_>,
@@ -250,7 +250,7 @@ impl Family {
         Ok(Some(Member { mix, loops, load }))
     }
 
-    /// Measures each cell of a member on a path once. Returns the samples.
+    /// Measures each quantity of a mix on a path once. Returns the samples.
     fn prepare(
         &self,
         path: &mut PathRun<'_>,
@@ -375,7 +375,7 @@ impl Mode for Family {
 }
 
 impl Family {
-    /// Checks the loops of the members and measures each cell once, as long as there is time. Returns the cells with
+    /// Checks the loops of all mixes and measures each cell once, as long as there is time. Returns the cells with
     /// their first samples.
     fn prepare_all(
         &self,

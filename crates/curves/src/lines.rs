@@ -23,7 +23,7 @@ use nodegauge_placement::{CpuPair, Distance};
 use nodegauge_team::Team;
 use nodegauge_team::core_to_core::PairLines;
 
-/// Maximum number of pairs up to which all pairs are measured; sufficient for 48 CPUs.
+/// Maximum number of pairs for which all pairs are measured; sufficient for 48 CPUs.
 const ALL_PAIRS: usize = 1200;
 /// Maximum number of measured pairs per class of distance on larger machines.
 pub(crate) const PAIRS_PER_CLASS: usize = 48;

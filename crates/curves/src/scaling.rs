@@ -49,7 +49,7 @@ pub(crate) const CORE_KERNELS: [Kernel; 4] =
 const MIXES: [Mix; 4] = [Mix::Reads, Mix::ThreeToOne, Mix::TwoToOne, Mix::OneToOne];
 /// Kind of stores of all loops.
 const STORES: Stores = Stores::Regular;
-/// Maximum number of threads up to which every number of threads is measured.
+/// Number of threads up to which every number of threads is measured.
 const EACH_UP_TO: usize = 8;
 /// Number of turns after which the arrays are filled again. A turn multiplies values by at most five for each of at
 /// most six kernels, and 5^(6 x 64) is below the largest `f64`.

@@ -92,14 +92,14 @@ pub struct DeviceCurveOptions {
     pub mixes: Vec<DeviceMix>,
     /// Size of the chain and of each array; `None` for four times the last-level cache.
     pub size: Option<Bytes>,
-    /// Time limit of the whole run.
+    /// Time budget of the whole run.
     pub budget: Budget,
-    /// Exact number of rounds, regardless of the time limit.
+    /// Exact number of rounds, regardless of the time budget.
     pub samples: Option<usize>,
 }
 
 impl DeviceCurveOptions {
-    /// Default time limit.
+    /// Default time budget.
     pub const BUDGET: Duration = Duration::from_secs(30);
 }
 

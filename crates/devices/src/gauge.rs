@@ -25,10 +25,10 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Devices;
 
-/// Default time limit for STREAM, links and peaks together.
+/// Default time budget for STREAM, links and peaks together.
 pub const ALL_PARTS_BUDGET: Duration = Duration::from_secs(30);
 
-/// Plans the tests STREAM, links and peaks, each with its share of the time limit `budget`.
+/// Plans the tests STREAM, links and peaks, each with its share of the time budget `budget`.
 ///
 /// Fails for the reasons of [`DeviceStreamPlan::new`].
 pub fn all_parts(

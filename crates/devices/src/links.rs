@@ -48,9 +48,9 @@ const MIN_ON_NODE: f64 = 0.99;
 pub struct LinkOptions {
     /// Sizes of copies in bytes. If empty, the sizes in [`SIZES`] that fit into memory are used.
     pub sizes: Vec<u64>,
-    /// Time limit of the whole run.
+    /// Time budget of the whole run.
     pub budget: Budget,
-    /// Exact number of samples, regardless of the time limit.
+    /// Exact number of samples, regardless of the time budget.
     pub samples: Option<usize>,
 }
 
@@ -66,7 +66,7 @@ pub struct LinkPlan {
 type Node = (NumaNodeId, Vec<CpuId>);
 
 impl LinkPlan {
-    /// Default time limit.
+    /// Default time budget.
     pub const BUDGET: Duration = Duration::from_secs(20);
 
     /// Plans a run on `devices`.

@@ -22,7 +22,7 @@ const SUM: &str = "SUM ";
 const ROOT: &str = "nvbandwidth";
 /// First word of the output of a test case.
 const RUNNING: &str = "Running ";
-/// Test cases that measure the same as `device links`, with the names that `device links` uses.
+/// Test cases that measure the same quantities as `device links`, with the names that `device links` uses.
 const EQUIVALENT_CASES: [(&str, &str); 3] = [
     ("host_to_device_memcpy_ce", TO_DEVICE),
     ("device_to_host_memcpy_ce", TO_HOST),

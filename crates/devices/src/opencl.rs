@@ -269,7 +269,7 @@ fn info(ask: impl Fn(usize, *mut c_void, *mut usize) -> i32) -> Result<Vec<u8>, 
     Ok(bytes)
 }
 
-/// Arguments of a call for an empty list of events to wait for.
+/// Arguments of a call that waits for no events: an empty list of events.
 const NO_EVENTS: (u32, *const Object) = (0, null());
 
 #[cfg(test)]

@@ -33,7 +33,7 @@ pub const FMA: &str = "fma";
 /// Name of the figure for the rate of matrix products.
 pub const DGEMM: &str = "dgemm";
 
-/// Share of the time limit for the choice of loops. It is large because some drivers need a second to build a loop,
+/// Share of the time budget for the choice of loops. It is large because some drivers need a second to build a loop,
 /// whereas the samples of the chosen loop vary little.
 const CHOICE_SHARE: f64 = 0.5;
 
@@ -47,10 +47,10 @@ pub struct PeakPlan {
 }
 
 impl PeakPlan {
-    /// Default time limit.
+    /// Default time budget.
     pub const BUDGET: Duration = Duration::from_secs(8);
 
-    /// Plans a run on `devices` in the precisions `elements` (both precisions if empty), with a time limit or an exact
+    /// Plans a run on `devices` in the precisions `elements` (both precisions if empty), with a time budget or an exact
     /// number of samples.
     pub fn new(
         devices: Vec<DeviceInfo>,

@@ -104,7 +104,8 @@ impl Predictable for PredictedArrays<'_> {
         self.cells.iter().map(|cell| self.cell_time(cell)).sum()
     }
 
-    /// Halves the length of those arrays that are large enough. Changes nothing if the user chose the length.
+    /// Halves the length of all arrays except those that would become too small for the size rule. Changes nothing if
+    /// the user chose the length.
     fn shorten(&mut self) -> bool {
         let mut is_shorter = false;
         for cell in self.cells.iter_mut().filter(|_| !self.is_given) {

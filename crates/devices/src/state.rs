@@ -4,7 +4,7 @@ use crate::config::DeviceConfig;
 use crate::info::{Class, ClockState, DeviceInfo};
 use nodegauge_measure::record::{Status, Validity};
 
-/// Minimum relative decrease of the clock that makes figures suspect.
+/// Minimum relative decrease of the clock that is reported.
 const MIN_CLOCK_DROP: f64 = 0.03;
 
 /// States of a device: before the measurement, after the first round, and after the last round.
@@ -41,7 +41,8 @@ impl DeviceStates {
         }
     }
 
-    /// Adds the reasons why figures are suspect: memory errors, a decreased clock, and other processes on the device.
+    /// Adds what affects the figures: uncorrectable memory errors make them invalid; corrected errors and other
+    /// processes on the device make them suspect; a decreased clock is only reported.
     pub fn judge(&self, id: &str, validity: &mut Validity) {
         let Some((before, after)) = self.before.as_ref().zip(self.after.as_ref()) else { return };
         if let Some(errors) = increase(before.uncorrected, after.uncorrected) {

@@ -44,9 +44,9 @@ pub struct DeviceStreamOptions {
     pub elements: Vec<Element>,
     /// Kernels, in the order in which a pass runs them.
     pub kernels: Vec<Kernel>,
-    /// Time limit of the whole run.
+    /// Time budget of the whole run.
     pub budget: Budget,
-    /// Exact number of passes after the warm-up, regardless of the time limit.
+    /// Exact number of passes after the warm-up, regardless of the time budget.
     pub samples: Option<usize>,
 }
 
@@ -67,7 +67,7 @@ pub fn element_types(asked: &[Element]) -> Vec<Element> {
 }
 
 impl DeviceStreamOptions {
-    /// Default time limit.
+    /// Default time budget.
     pub const BUDGET: Duration = Duration::from_secs(15);
 }
 

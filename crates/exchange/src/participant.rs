@@ -168,7 +168,8 @@ fn meet<L: Transfer>(link: &mut L, is_sender: bool) -> io::Result<()> {
     }
 }
 
-/// Runs `n` operations and returns their seconds. `sent` and `received` are the buffers for the two directions.
+/// Runs `n` operations and returns their time in seconds; of round trips, half of the time, because the latency is one
+/// way. `sent` and `received` are the buffers for the two directions.
 fn operate<L: Transfer>(
     link: &mut L,
     rules: &Rules,
@@ -258,7 +259,7 @@ impl Participant<'_, '_> {
         }
     }
 
-    /// Runs `n` operations. Returns the elapsed seconds of this rank; 0 for a receiver.
+    /// Runs `n` operations and returns their time in seconds; of round trips, half of the time. A receiver returns 0.
     ///
     /// # Errors
     /// Fails when the partner has ended.

@@ -102,14 +102,14 @@ impl Segment {
         self.get(first, ANSWER_AT)
     }
 
-    /// Stores the numbers of a rank, beginning at word `from`.
+    /// Stores the numbers of a rank, beginning at offset `from` in the memory of the rank.
     fn put(&self, rank: usize, from: usize, numbers: &[f64]) {
         for (word, number) in self.numbers(rank, from).zip(numbers) {
             word.store(number.to_bits(), Ordering::Relaxed);
         }
     }
 
-    /// Returns the numbers of a rank, beginning at word `from`.
+    /// Returns the numbers of a rank, beginning at offset `from` in the memory of the rank.
     fn get(&self, rank: usize, from: usize) -> Vec<f64> {
         let words = self.numbers(rank, from);
         words.map(|word| f64::from_bits(word.load(Ordering::Relaxed))).collect()

@@ -69,8 +69,7 @@ fn summary_in(folder: PathBuf, ask: &SummaryRequest<'_>) -> Result<FilesPlan, Fa
     plan(FilesOptions { samples: ask.samples, budget, ..usual }, Vec::new())
 }
 
-/// Returns the key by which figures are compared to find the headline, the largest first; `None` if the figure is not a
-/// read rate.
+/// Returns the sort key of a read rate; `None` for other figures. The read rate with the largest key is the headline.
 fn headline_rank(m: &Measurement) -> Option<(Option<bool>, Option<u64>, Option<u64>)> {
     let config: config::FilesConfig = m.read_config();
     let is_read = m.name == READ && m.unit == Unit::BytesPerSecond;

@@ -26,7 +26,7 @@ pub struct ShortGrid {
     /// Block sizes in KiB.
     kib: &'static [u64],
     operations: &'static [&'static str],
-    /// Time limit of the whole run.
+    /// Time budget of the whole run.
     pub budget: Duration,
     /// Time limit of each operation.
     pub limit: Duration,
@@ -87,14 +87,14 @@ pub struct FilesOptions {
     pub samples: Option<usize>,
     /// Time limit of each operation.
     pub limit: Option<Duration>,
-    /// Time limit of the whole measurement.
+    /// Time budget of the whole measurement.
     pub budget: Option<Budget>,
 }
 
 impl FilesOptions {
-    /// Default time limit of the whole measurement.
+    /// Default time budget of the whole measurement.
     pub const BUDGET: Duration = Duration::from_secs(120);
-    /// Default time limit of a quick measurement.
+    /// Default time budget of a quick measurement.
     pub const QUICK_BUDGET: Duration = QUICK.budget;
 
     /// Returns the options for the summary page of the node.

@@ -2,8 +2,8 @@
 //!
 //! A pass over a small file lasts microseconds, so a single page fault or interrupt changes its rate noticeably. A pass
 //! over a large file averages over thousands of operations. Therefore no fixed time or number of passes suits all
-//! cells. The decision depends on the variation between passes, and is stricter than the rule of doubt, which also
-//! applies if there are too few passes.
+//! cells. The decision depends on the variation between passes, and is stricter than the rule by which figures are
+//! suspect (`measure::record::doubt`). That rule also applies, e.g. if there are too few passes.
 
 use nodegauge_blocks::clock::Clock;
 use nodegauge_blocks::workers::OperationSample;
@@ -14,7 +14,7 @@ use nodegauge_measure::{Fraction, Seconds};
 /// Maximum relative error of the median in each direction. The results of two runs then differ by at most twice this
 /// value.
 const PRECISION: f64 = 0.05;
-/// Minimum number of passes, which is the minimum that the rule of doubt requires for a median.
+/// Minimum number of passes; the median of fewer passes is suspect.
 pub(crate) const MIN_PASSES: usize = TYPICAL.min;
 /// Minimum ratio of the duration of a pass to the time for reading the clock. The start and the end of a pass each have
 /// an error of one reading.

@@ -54,8 +54,8 @@ impl MeasuredSamples {
     }
 }
 
-/// Returns all measurements, ordered by folder, cell size and operation. Measurements of the gauge precede those of
-/// reference programs.
+/// Returns all measurements, ordered by folder, cache mode, cell size and operation. In each cell, measurements of the
+/// gauge precede those of reference programs.
 pub(crate) fn measurements(
     plan: &FilesPlan,
     measured: &MeasuredSamples,

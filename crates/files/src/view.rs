@@ -107,8 +107,8 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
 /// Maximum number of operations that the closing sentences compare.
 const MAX_COMPARED_OPERATIONS: usize = 2;
 
-/// Returns a section with one sentence per reference program, which compares its rate with the gauge's rate in the
-/// largest cell that both measured.
+/// Returns a section with sentences that compare the rates of reference programs with those of the gauge: for each
+/// program, one sentence for each of the first operations, about the largest cell that both measured.
 fn closing(rows: &[&Row<'_>]) -> Option<Section> {
     let (own, others): (Vec<&Row<'_>>, Vec<&Row<'_>>) =
         rows.iter().partition(|row| row.m.category == Category::Variant);

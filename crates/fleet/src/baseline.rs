@@ -1,4 +1,4 @@
-//! Makes the reference of a site from a ranking without its slow nodes, and formats it for ReFrame.
+//! Reference of a site, made from a ranking, and its format for ReFrame.
 
 use crate::check;
 use crate::figures::{FigureKey, NodeFigure};

@@ -44,7 +44,7 @@ const CORRECTED_INTERVAL: Duration = Duration::from_secs(24 * 3600);
 pub const MIN_OWN_RUNS: usize = 5;
 /// Maximum number of measurements of a figure, of which the better one decides.
 pub const MEASUREMENTS: usize = 2;
-/// Distance of the bound from the median of own runs, in standard deviations of these runs.
+/// Distance of the bound from the median of the node's own runs, in standard deviations of these runs.
 const SIGMAS: f64 = 3.0;
 
 /// Remark on the node, with the verdict that it leads to.
@@ -65,7 +65,7 @@ impl Remark {
     }
 }
 
-/// Returns the parts of the reference that the node lacks.
+/// Returns a remark for each part of the reference that the node lacks.
 pub fn lost_parts(group: &ReferenceGroup, machine: &Machine) -> Vec<Remark> {
     let differences = group.inventory.differences(&Inventory::from_machine(machine));
     let less = differences.into_iter().filter(|one| one.is_less);
@@ -80,7 +80,7 @@ pub fn lost_parts(group: &ReferenceGroup, machine: &Machine) -> Vec<Remark> {
     .collect()
 }
 
-/// Judges the hardware errors that occurred within `interval`; `None` if the length of the interval is unknown.
+/// Judges the hardware errors that occurred within `interval`, which is `None` if its length is unknown.
 pub fn judge_errors(events: &[EventCount], interval: Option<Duration>) -> Vec<Remark> {
     let mut remarks = Vec::new();
     for event in events {
@@ -182,8 +182,8 @@ impl FigureBound {
         })
     }
 
-    /// Returns the bound from the values of own runs; `None` if there are too few. The bound is the median minus the
-    /// practical limit of the figure, or minus three standard deviations of the runs if that is more.
+    /// Returns the bound from the values of the node's own runs; `None` if there are too few. The bound is the median
+    /// minus the practical limit of the figure, or minus three standard deviations of the runs if that is more.
     pub fn from_own_runs(key: &FigureKey, values: &[f64]) -> Option<Self> {
         if values.len() < MIN_OWN_RUNS {
             return None;
@@ -200,7 +200,7 @@ impl FigureBound {
             bound: key.value_at_share(1.0 - min, median),
             base: "own".to_owned(),
             basis: format!(
-                "median of {} own runs minus {}",
+                "median of {} earlier runs of this node minus {}",
                 values.len(),
                 Fraction(min).in_whole_percent()
             ),

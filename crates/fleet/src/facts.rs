@@ -139,7 +139,7 @@ fn part_names(items: &[Value], fields: &[&str]) -> Option<Vec<String>> {
     (distinct.len() == names.len()).then_some(names)
 }
 
-/// Joins the fields that identify a part to its name; `None` if a field is missing.
+/// Joins the fields that identify a part into its name; `None` if a field is missing.
 fn part_name(item: &Value, fields: &[&str]) -> Option<String> {
     let words: Option<Vec<String>> =
         fields.iter().map(|field| item.get(field).map(in_words)).collect();

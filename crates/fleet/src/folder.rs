@@ -27,7 +27,7 @@ pub fn failure_file(host: &str) -> String {
     format!("{host}.failed")
 }
 
-/// Fields of a record from which it follows whether the run ended normally.
+/// Fields of a record that show whether the run ended normally.
 #[derive(Deserialize)]
 struct RunEnd {
     complete: bool,

@@ -72,7 +72,7 @@ pub struct Intake {
     pub files: Vec<PathBuf>,
 }
 
-/// Input, as the user named it.
+/// Text of an input, with the name of the input.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Text {
     /// Name for messages.
@@ -333,7 +333,7 @@ impl Intake {
         self.rejected.push(RejectedText { source, node, reason, evidence });
     }
 
-    /// Adds a rejected text whose relation to a node is that of its input.
+    /// Adds a rejected text with the source, the node and the evidence of its input.
     fn reject_text(&mut self, text: &Text, reason: String) {
         self.reject_for(text.source.clone(), text.node.clone(), reason, text.evidence);
     }

@@ -319,7 +319,7 @@ fn judge(of: &FigureStatistics) -> String {
     if judges.is_empty() { "nothing".to_owned() } else { judges.join(", ") }
 }
 
-/// Returns the histogram of a figure: the number of nodes per range of the share of the median.
+/// Returns the histogram of a figure: the number of nodes for each range of shares of the median.
 fn histogram(of: &FigureStatistics, shares: &[f64]) -> Table {
     let min = shares.iter().copied().fold(1.0, f64::min);
     let max = shares.iter().copied().fold(1.0, f64::max);

@@ -79,7 +79,7 @@ pub struct ReferenceFigure {
 }
 
 impl ReferenceFigure {
-    /// Returns the power of the judgement of a node by the better median of `runs` runs.
+    /// Returns the power with which a node is judged by the better median of `runs` runs.
     pub fn power(&self, runs: usize) -> Power {
         let spread = SpreadComponents {
             nodes: self.spread_nodes.map(|spread| spread.0),

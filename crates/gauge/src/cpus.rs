@@ -29,7 +29,7 @@ impl CpuWatch {
         }
     }
 
-    /// Reads the CPUs if the last reading is at least a second old. Callers may call it after every sample.
+    /// Reads the CPUs if the last reading is at least a second old, so that it can be called after every sample.
     pub fn read_if_due(&self) {
         if self.looked.get().elapsed() >= INTERVAL {
             self.read();

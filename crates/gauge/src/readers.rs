@@ -212,7 +212,7 @@ pub enum ReadError {
     Mixed {
         /// Names of the programs.
         programs: [&'static str; 2],
-        /// Number of a line of the first program between lines of the second, from 1.
+        /// Number of a line that the first program printed between lines of the second, from 1.
         line: usize,
     },
     /// A line is longer than any line that a program prints; contains its length in bytes.
@@ -224,9 +224,9 @@ pub enum ReadError {
         /// Maximum number.
         most: usize,
     },
-    /// The encoding of the text is not UTF-8, in words.
+    /// The text is not UTF-8; contains the reason as text.
     Encoding(&'static str),
-    /// The text cannot be read, in words.
+    /// The text cannot be read; contains the reason as text.
     Unreadable(String),
     /// The user described the run, but the program prints the description itself.
     Described {
@@ -384,7 +384,8 @@ pub fn read_each<T: Send>(
     Ok(())
 }
 
-/// Maximum line number of a run for which the line numbers in its errors count from the start of the text.
+/// Maximum number of the first line of a run whose errors contain line numbers of the whole text. In errors of later
+/// runs, the line numbers count from the first line of the run.
 const COUNTED_BEFORE: usize = 10_000;
 
 /// Parses the figures of a run, and returns them with the first line of the run in the whole text.

@@ -267,8 +267,8 @@ impl Series {
     }
 
     /// Stores the end of the series in the outcome: the reason, the failure that makes the run incomplete, and the
-    /// times, from which it follows whether the run was late. The failure of a reference program takes precedence over
-    /// that of a lost cell, whose figures contain the reason anyway.
+    /// times that show whether the run was late. The failure of a reference program takes precedence over that of a
+    /// lost cell, whose figures contain the reason anyway.
     pub fn end(&self, outcome: &mut Outcome) {
         outcome.stop = Some(self.stop);
         outcome.set_run_time(&self.schedule.limits, self.setting_up);

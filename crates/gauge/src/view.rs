@@ -132,8 +132,7 @@ impl Section {
         self
     }
 
-    /// Adds each reason of figures once, with the names of the figures that have it; at most `NAMED` names are
-    /// listed.
+    /// Adds each reason once, with the names of the figures that have it; at most `NAMED` names are listed.
     pub fn named_doubts<'m>(
         &mut self,
         figures: impl IntoIterator<Item = NamedFigure<'m>>,

@@ -262,7 +262,7 @@ fn implausible(record: &Record, cause: &str, hint: &str) -> HistoryError {
     Failure::usage(format!("cannot import run {id}: {cause}")).hint(hint).into()
 }
 
-/// Returns a hash of a record. Two records are equal if their hashes are equal.
+/// Returns a hash of a record. Records with the same hash are treated as equal.
 fn digest(record: &Record) -> Result<u64, HistoryError> {
     let json = record.to_json().map_err(|cause| {
         Failure::usage(format!("cannot compare run {} with the saved run", record.id)).cause(cause)

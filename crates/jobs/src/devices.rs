@@ -1,5 +1,5 @@
-//! Devices of a process, and their distance to the CPUs on which its threads run. A device belongs to a process if one
-//! of its variables selects the device, or if the process has opened the device file.
+//! Devices of a process, and their distance to the CPUs on which its threads run. A device belongs to a process if a
+//! variable of the process selects the device, or if the process has opened the device file.
 
 use crate::document::JobDevice;
 use nodegauge_machine::devices::visible_devices;

@@ -138,7 +138,8 @@ impl ThreadTrack {
         (wanted > 0).then(|| Fraction(waiting as f64 / wanted as f64))
     }
 
-    /// Returns the CPU of most readings; in a tie, the CPU of the last reading if it is one of them.
+    /// Returns the CPU on which the thread ran in most readings; in a tie, the CPU of the last reading if it is among
+    /// the tied CPUs.
     fn cpu(&self) -> u32 {
         let count = |cpu: u32| self.cpus.get(&cpu).copied().unwrap_or(0);
         let max = self.cpus.values().max().copied().unwrap_or(0);

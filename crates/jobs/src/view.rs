@@ -45,7 +45,7 @@ fn head(document: &WhereDocument) -> Section {
             text.push_str(&format!(", read {} times in {}", host.readings, host.window));
         }
         if host.in_place {
-            text.push_str(", in place of a program");
+            text.push_str(", started in place of a program");
         }
         section.note("where", text);
     }

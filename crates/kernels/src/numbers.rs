@@ -1,7 +1,8 @@
-//! Pseudorandom numbers with which copies and products of a device are verified. They are computed from their position.
-//! This crate contains the functions, because only crates with timed loops are compiled with full optimisation.
+//! Pseudorandom numbers for the verification of copies and matrix products on a device. Each number is computed from
+//! its position. This crate contains the functions, because only crates with timed loops are compiled with full
+//! optimisation.
 
-/// Odd number near the golden ratio times 2^64, by which positions are multiplied.
+/// Odd number near 2^64 divided by the golden ratio, by which positions are multiplied.
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// Returns the word at position `at` of a copy. Each copy has different words, so that data of an earlier copy are

@@ -22,15 +22,17 @@ const OFFSET_FACTORS: [usize; ARRAYS] = [1, 5, 3, 7];
 /// Maximum relative error of a sum. No order of summation of these elements causes a larger error.
 const SUM_TOLERANCE: f64 = 1e-6;
 
-/// Difference between the results of a loop and of the replay.
+/// Difference between the result of a loop and that of the reference function.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[error("{what} is {got}, expected {expected} ({n} elements, offset {offset} from a cache line)")]
+#[error(
+    "{what} is {got}, expected {expected} ({n} elements, starting {offset} elements after a cache line boundary)"
+)]
 pub struct Mismatch {
     /// Name of the wrong element or sum, e.g. `c[17]`; indices below 0 and from `n` on are outside the share.
     pub what: String,
     /// Value that the loop computed.
     pub got: f64,
-    /// Value that the replay computed.
+    /// Value that the reference function computed.
     pub expected: f64,
     /// Number of elements of the share.
     pub n: usize,
@@ -96,7 +98,8 @@ impl<T: Number> GuardedArray<T> {
     }
 }
 
-/// Oracle for the loops of one kernel on one type of element. Each replay is computed only once for all loops.
+/// Oracle for the loops of one kernel on one type of element. The results of the reference function are
+/// computed only once for all loops.
 pub struct Oracle {
     kernel: Kernel,
     element: Element,
@@ -104,7 +107,7 @@ pub struct Oracle {
 }
 
 impl Oracle {
-    /// Creates an oracle without replays.
+    /// Creates an oracle. The reference function runs when a loop is checked.
     pub fn new(kernel: Kernel, element: Element) -> Self {
         Self { kernel, element, replays: HashMap::new() }
     }
@@ -168,7 +171,7 @@ struct Extent {
     repeats: u64,
 }
 
-/// Comparison of a loop with a replay, for any type of element.
+/// Comparison of a loop with the reference function, for any type of element.
 trait Compare {
     /// Runs the loop and compares the arrays and the sum.
     fn compare(&mut self, run: &mut dyn FnMut(&Args) -> f64) -> Result<(), Mismatch>;
@@ -213,7 +216,7 @@ impl<T: Number> Replay<T> {
     }
 
     /// Returns the first element of an array that is wrong. The array that the kernel writes may differ from the
-    /// replay by rounding; all others must be equal.
+    /// expected values by rounding; all others must be equal.
     fn wrong_element(&self, which: Array) -> Option<Mismatch> {
         let array = &self.arrays[which as usize];
         let initial = &self.initial[which as usize];

@@ -43,8 +43,8 @@ pub(super) trait Body {
 }
 
 /// Loops of kernel `B` with vectors `V`. The parameters are: `RESIDENT`, true for repeated passes over whole lines;
-/// `NT`, true for streaming stores; `U`, vectors per step; `SIDE`, true for pages side by side; `P`, number of prefetch
-/// distances, 0 to 2.
+/// `NT`, true for non-temporal stores; `U`, vectors per step; `SIDE`, true for pages side by side; `P`, number of
+/// prefetch distances, 0 to 2.
 pub(super) struct Pass<
     V,
     B,

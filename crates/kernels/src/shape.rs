@@ -35,7 +35,7 @@ impl Element {
 pub enum Stores {
     /// Stores through the caches, for which each line is read before it is overwritten.
     Regular,
-    /// Streaming stores that bypass the caches, so that lines are not read before they are overwritten.
+    /// Stores that bypass the caches, so that lines are not read before they are overwritten.
     NonTemporal,
 }
 names!(Stores, "kind of store", Regular = "regular", NonTemporal = "nontemporal" | "nt");

@@ -194,8 +194,8 @@ impl SizeRule {
         }
     }
 
-    /// Returns the rule for twice the measured capacity. It is used after arrays of the size by the rule turned out to
-    /// fit in caches.
+    /// Returns the rule for twice the measured capacity. It is used if arrays that satisfy this rule fit in caches
+    /// nevertheless.
     #[must_use]
     pub fn doubled(self) -> Self {
         match self {

@@ -101,7 +101,8 @@ pub(super) fn builds() -> impl Iterator<Item = &'static Build> {
     BUILDS.iter().flat_map(|kernels| kernels.iter()).flat_map(|builds| builds.iter())
 }
 
-/// Returns the number of loops that this program contains, for all instruction sets of the target.
+/// Returns the number of loops for passes over long arrays that this program contains, for all instruction sets of the
+/// target.
 pub fn compiled_count() -> usize {
     builds().filter(|build| !build.resident).count()
 }

@@ -197,7 +197,7 @@ unsafe fn update_body<S: InstructionSet>(job: Product) {
     }
 }
 
-/// Updates the product by tiles of `R` vectors of rows and `C` columns.
+/// Updates the product by tiles of `R` rows and `C` columns.
 ///
 /// # Safety
 /// The requirements of [`update`] apply.

@@ -92,8 +92,8 @@ pub(crate) fn all_core_clock(cpus: &[CpuId]) -> Option<Hertz> {
     (!clocks.is_empty()).then(|| Hertz(clocks.iter().sum::<f64>() / clocks.len() as f64))
 }
 
-/// Time between two bursts of [`WorkClock`], during which the measured work runs. It is shorter than the half
-/// millisecond or more for which cores keep the clock of wide vectors after the last vector instruction.
+/// Time between two bursts of [`WorkClock`], during which the measured work runs. It is shorter than the time for which
+/// cores keep the clock of wide vectors after the last vector instruction, which is at least half a millisecond.
 const BURST_INTERVAL: Duration = Duration::from_micros(200);
 
 /// Iterations of the loop in one burst of [`WorkClock`]: 65 536 cycles. At any clock, the burst takes less than a tenth

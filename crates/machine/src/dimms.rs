@@ -257,8 +257,8 @@ struct ChannelCount {
 }
 
 /// Counts the channels of populated slots. If the names of all slots have the same known form, they identify the
-/// channels: each module gets the name of its channel, and channels that have only slots of `empty` are returned as
-/// well. Otherwise one module per channel is assumed, and the returned basis states this.
+/// channels: each module gets the name of its channel, and the result lists the channels all of whose slots are in
+/// `empty`. Otherwise one module per channel is assumed, and the returned basis states this.
 fn count_channels(slots: &mut [DimmSlot], empty: &[ModuleLocator]) -> ChannelCount {
     let schemes: [(Scheme, &'static str); 2] =
         [(channel_in_bank, "channels by bank locator"), (channel_in_slot, "channels by slot name")];
@@ -393,7 +393,7 @@ pub fn describe_memory(
         technology = firmware.and_then(|modules| modules.technology.clone());
         basis = "option";
         let limited = exceeded.map_or_else(String::new, |(max, of)| {
-            format!("; a node with {of} has {max} channels, so that each has several modules")
+            format!("; a node with {of} has {max} channels, so the given number counts modules")
         });
         detail = format!(
             "{} x {} MT/s x {bytes} B, from --dimms {spec}{limited}",

@@ -3,7 +3,7 @@
 use crate::root::SysRoot;
 use nodegauge_measure::record::Disk;
 
-/// Number of bytes of the unit in which the kernel reports the size of a block device.
+/// Unit in which the kernel reports the size of a block device, bytes.
 const SECTOR: u64 = 512;
 
 /// Name prefixes of block devices that are not disks: they are in memory, or consist of other devices or of files.

@@ -11,8 +11,8 @@ use nodegauge_measure::record::Processor;
 use rustix::time::{ClockId, clock_gettime};
 use std::time::{Duration, Instant};
 
-/// Maximum relative deviation from the kernel's clock that is not suspect. Both are the same clock; the kernel's is
-/// read without the C library.
+/// Maximum relative deviation from the kernel's clock that is not suspect. Figures are timed with the same clock, but
+/// read it through the C library.
 const MAX_DEVIATION: f64 = 0.01;
 /// Maximum relative deviation from the counter that is not suspect. In a guest, the counter has the frequency of the
 /// host on which the guest was started, which may be wrong after the guest has moved to another host.

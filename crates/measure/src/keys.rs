@@ -326,8 +326,8 @@ impl Registry {
         TestKeys { for_test, by_name: &self.by_name }
     }
 
-    /// Returns the key `name` of a test's figures. For an unknown test, returns the key `name` of
-    /// any kind of figure.
+    /// Returns the key `name` of a test's figures; if the test is unknown or has no such key, returns
+    /// the key `name` of any kind of figure.
     pub fn key(&self, gauge: &str, test: &str, name: &str) -> Option<&'static Key> {
         self.for_test(gauge, test).key(name)
     }

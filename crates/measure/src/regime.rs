@@ -26,7 +26,7 @@ pub const MAX_ROUND_TRIP: f64 = 10e-6;
 /// Minimum share of all round trips that forms a regime; a smaller cluster counts as a disturbance.
 const MIN_SHARE: f64 = 0.05;
 
-/// Maximum probability with which a gap may occur by chance, for the gap to separate two regimes.
+/// Maximum probability that a gap occurs by chance, at which the gap still separates two regimes.
 const MAX_GAP_PROBABILITY: f64 = 0.01;
 
 /// Regime: range of round trips that belong together.
@@ -63,8 +63,8 @@ pub fn is_line_round_trip(round_trip: f64) -> bool {
     round_trip > 0.0 && round_trip <= MAX_ROUND_TRIP
 }
 
-/// Returns the regimes in a set of round trips, shortest first. The result is empty only if all times are too long to
-/// be round trips of a cache line.
+/// Returns the regimes in a set of round trips, shortest first. The result is empty if no two round trips are similar,
+/// and if all times are too long to be round trips of a cache line.
 pub fn regimes(round_trips: &[f64]) -> Vec<Regime> {
     regimes_with_known(round_trips, &[])
 }

@@ -344,7 +344,7 @@ pub fn check<S: Setting>(axes: &[Axis<S>], options: &S::Options) -> Result<(), F
             let option = if is_swept { format!("--sweep {other}") } else { format!("--{other}") };
             let name = value.axis();
             return Err(Failure::usage(format!(
-                "{name} {value} and {option} both give the {other}"
+                "{name} {value} and {option} both specify the {other}"
             ))
             .hint(format!("leave out {option}, or the part after '/' in the values of {name}")));
         }

@@ -8,7 +8,7 @@ use std::path::Path;
 /// Error of a message measurement.
 #[derive(Debug, thiserror::Error)]
 pub enum MessagesError {
-    /// Contradictory options, or a requirement that is missing or gave no result.
+    /// Contradictory options, a missing requirement, or a run without a result.
     #[error(transparent)]
     Failed(#[from] Failure),
     /// Error of the compilation of the probe, or of the start of a launcher.

@@ -229,7 +229,7 @@ impl MessagesPlan {
         self.notices.push(Notice::new(NoticeId::LeftOut, GAUGE, text));
     }
 
-    /// Returns the number of sizes to measure, summed over all transports.
+    /// Returns the number of sizes to measure, summed over all transports, programs and rounds.
     pub(crate) fn size_count(&self) -> usize {
         let with_osu = if self.osu.is_empty() { 1 } else { 2 };
         let own = self.own.len() * self.sizes(self.own_patterns());

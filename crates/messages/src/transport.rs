@@ -129,7 +129,7 @@ impl RankJob {
 }
 
 /// Returns the error for a request that requires an MPI. `missing` is the reason why no MPI was found; `None` if the
-/// user requested no MPI.
+/// user chose a transport without an MPI.
 pub(crate) fn needs_mpi(what: &str, missing: Option<&Failure>) -> MessagesError {
     match missing {
         None => Failure::usage(format!("{what}: an MPI is required"))

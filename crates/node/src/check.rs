@@ -367,7 +367,8 @@ impl Check<'_> {
         }
     }
 
-    /// Adds findings to the notes, at most [`MAX_FINDINGS`]: warnings and worse that no remark contains.
+    /// Adds at most [`MAX_FINDINGS`] findings to the notes: those that are at least warnings and that no remark
+    /// contains.
     fn note_findings(&mut self, examination: &Examination) {
         let known: Vec<&String> = self.remarks.iter().map(|remark| &remark.text).collect();
         // The findings of measuring commands come first, because they are few and explain the figures.

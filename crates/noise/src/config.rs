@@ -25,9 +25,9 @@ nodegauge_measure::config! {
         barrier: Vec<BarrierPoint> = Observation "barrier";
         /// Quantum of computation between two barriers, seconds.
         quantum_s: f64 = Observation "quantum";
-        /// Measuring CPUs on which the kernel leaves out its timer while one task runs (`nohz_full=`).
+        /// Measuring CPUs on which the kernel stops its periodic timer while a single task runs (`nohz_full=`).
         tickless_cpus: Vec<u32> = Observation "tickless cpus";
-        /// True if the daemon runs that moves interrupts among CPUs.
+        /// True if irqbalance runs, the daemon that moves interrupts among CPUs.
         irqbalance: bool = Observation "irqbalance";
         stopped: shared::stopped;
     }
@@ -40,16 +40,16 @@ pub struct NoiseSource {
     pub kind: String,
     /// Name, e.g. `LOC: Local timer interrupts`.
     pub name: String,
-    /// Events per second on all measuring CPUs; of tasks, the times that one began to run.
+    /// Events per second on all measuring CPUs. For a task, an event is each time that the task begins to run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_s: Option<f64>,
-    /// Mean time of an event, seconds; absent where the kernel has only its number.
+    /// Mean time of an event, seconds; absent if the kernel only counts the events.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean_s: Option<f64>,
-    /// Share of the time of the measuring CPUs; absent where the kernel has only the number of events.
+    /// Share of the time of the measuring CPUs; absent if the kernel only counts the events.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<f64>,
-    /// Number of recorded detours of about the mean time, divided by the number of events, at most 1.
+    /// Number of recorded detours that are about as long as a mean event, divided by the number of events; at most 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub found: Option<f64>,
 }

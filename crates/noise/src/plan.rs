@@ -29,7 +29,7 @@ const QUANTUM: u64 = 1_000_000;
 pub struct NoiseOptions {
     /// Threads and their places; by default, one thread runs on each core.
     pub placement: PlacementOptions,
-    /// Time limit of the whole run, if the user set one. A run that would exceed it is refused.
+    /// Time budget of the whole run, if the user set one. A run that would exceed it is refused.
     pub budget: Option<Duration>,
     /// Exact number of turns after the warm-up, regardless of the time.
     pub samples: Option<usize>,
@@ -43,7 +43,7 @@ pub struct NoisePlan {
 }
 
 impl NoisePlan {
-    /// Default time limit of the whole run. It is long because detours may be rare.
+    /// Default time budget of the whole run. It is long because detours may be rare.
     pub const BUDGET: Duration = Duration::from_secs(20);
 
     /// Plans a run with one thread on each core, or with the requested threads.

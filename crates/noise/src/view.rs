@@ -75,8 +75,9 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
         section.note(
             "barrier",
             format!(
-                "expected time between barriers after {quantum} of computation on hosts like this one, without the barrier \
-                 itself; longer losses than the recorded ones are not included"
+                "slowdown: expected time between two barriers, divided by the {quantum} of \
+                 computation between them, on hosts like this one; without the barrier itself, and \
+                 without losses longer than the recorded ones"
             ),
         );
         let pass = Seconds(config.pass_s.unwrap_or(0.0));

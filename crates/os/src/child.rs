@@ -1,10 +1,10 @@
-//! Child processes with limits. A child ends by itself; it is killed when it reaches a limit of time or output, or
-//! when the user interrupts the run. [`run_child`] is the only function that runs a child to its end.
+//! Child processes with limits. A child ends by itself; it is killed when it reaches a limit of time or output, or when
+//! the user interrupts the run. [`run_child`] is the only function that runs a child to its end.
 //!
-//! A child runs in its own process group. MPI launchers and daemons leave the group. Therefore an environment
-//! variable marks all descendants on this machine as well. After the child has ended for any reason, the group and
-//! all marked processes are killed. Before it is killed, a launcher gets SIGTERM and a grace period, because only
-//! the launcher can end its ranks on other machines.
+//! A child runs in its own process group. MPI launchers and daemons leave the group. Therefore an environment variable
+//! marks all descendants on this machine. After the child has ended for any reason, the group and all marked processes
+//! are killed. Before it is killed, a launcher gets SIGTERM and a grace period, because only the launcher can end its
+//! ranks on other machines.
 //!
 //! If this process receives a signal that would end it while a child runs, the child is killed first; see
 //! [`SignalDelay`].
@@ -342,7 +342,7 @@ enum Mark {
 struct MarkReader {
     /// Environment entry `NAME=MARK` that is searched for.
     variable: String,
-    /// True if longer marks match as well.
+    /// True if the mark in `variable` also matches longer marks that begin with it.
     is_prefix: bool,
     buffer: Vec<u8>,
 }

@@ -289,8 +289,8 @@ fn not_regular() -> io::Error {
     io::Error::other("it is not a regular file")
 }
 
-/// Opens a file without waiting for the writer of a pipe. Folders can be opened as well, and are refused with the error
-/// that reading them returns.
+/// Opens a file without waiting for the writer of a pipe. Opening a folder succeeds; the folder is refused with the
+/// error that reading it returns.
 fn open(path: &Path) -> io::Result<File> {
     let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
     if file.metadata()?.is_dir() {

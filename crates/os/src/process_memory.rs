@@ -1,4 +1,4 @@
-//! Reads of the memory of another process of this user: a single copy, without participation of the other process.
+//! Access to the memory of another process of this user. The data are copied once, and the other process does nothing.
 
 use crate::call::{SysError, check};
 

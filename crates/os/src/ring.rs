@@ -49,8 +49,7 @@ struct Position {
     claimed: AtomicU64,
     slots: AtomicU64,
     bytes: AtomicU64,
-    /// Number of lent messages. The reader counts the messages that it has copied, the writer the messages that it
-    /// has lent.
+    /// Number of lent messages: those that the reader has copied, or those that the writer has lent.
     lent: AtomicU64,
 }
 

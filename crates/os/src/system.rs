@@ -32,7 +32,7 @@ pub struct SystemMemory {
     /// Usable memory, in bytes.
     pub total: u64,
     /// Free memory, in bytes. It includes buffers of block devices, but not the page cache, although the kernel can
-    /// drop this as well.
+    /// drop the page cache.
     pub free: u64,
 }
 
@@ -146,9 +146,9 @@ pub fn variable(name: &str) -> Option<OsString> {
     may_hold_files(name, Path::new(&value), is_root()).then_some(value)
 }
 
-/// True unless the variable names a folder in which files of this user must not be stored. `HOME` must be an
-/// existing folder: services and users without a home folder have one that must not be created, e.g. Debian's
-/// /nonexistent, or `/`. Root can create every folder; therefore those of XDG must exist, too.
+/// True unless the variable names a folder in which files of this user must not be stored. `HOME` must be an existing
+/// folder: for services and users without a home folder, it names one that must not be created, e.g. Debian's
+/// /nonexistent, or `/`. The folders of XDG variables must exist only for root, who could create any folder.
 fn may_hold_files(name: &str, folder: &Path, is_root: bool) -> bool {
     let is_folder = || folder.is_absolute() && folder.is_dir();
     match name {

@@ -166,7 +166,7 @@ fn absolute(path: &Path) -> Result<PathBuf, FolderTrustError> {
     std::path::absolute(path).map_err(|cause| FolderTrustError::unavailable(path, cause))
 }
 
-/// Checks that other users have no more rights in a folder than `others`.
+/// Checks that other users have no more rights in a folder than `others` permits.
 fn check_owner_and_mode(
     stat: &Stat,
     others: OtherUsers,
@@ -175,8 +175,8 @@ fn check_owner_and_mode(
     check_rights(stat.st_uid, stat.st_mode, others, path)
 }
 
-/// Checks that other users have no more rights than `others` in the folder `path`, which belongs to `owner` and has the
-/// permissions `mode`. The folder may be on another host.
+/// Checks that other users have no more rights than `others` permits in the folder `path`, which belongs to `owner` and
+/// has the permissions `mode`. The folder may be on another host.
 ///
 /// # Errors
 /// Returns the reason if other users have more rights.

@@ -1,5 +1,5 @@
-//! Waits for a condition, a deadline or an interruption. A waiting thread sleeps only in these functions; a
-//! thread that waits for another CPU in a timed section uses [`Spin`](crate::Spin).
+//! Waits for a condition, a deadline or an interruption. A waiting thread sleeps only in these functions; a thread that
+//! waits for another CPU in a timed section uses [`Spin`](crate::Spin).
 //!
 //! A wait checks its condition first, and once more after the deadline, so that a condition that is met in time is
 //! never reported as missed. Between two checks it pauses. A pause is a fixed time, or an eighth of the waiting time so
@@ -7,7 +7,7 @@
 //! needed.
 //!
 //! If the kernel or another thread signals the condition, [`wait_for_event`] replaces the pause by a call that returns
-//! early: of `poll`, or of a channel with a timeout.
+//! early: `poll`, or a receive from a channel with a timeout.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::io;

@@ -154,9 +154,10 @@ fn has_row(text: &str, access: &str) -> bool {
     lines(text).any(|line| line.split_whitespace().next() == Some(access))
 }
 
-/// Checks that the transfer size in the rows of the repetitions is that in the description of the run.
+/// Checks the transfer size in the description of the run: it must be a whole number of words, and agree with the rows
+/// of the repetitions and with the summary.
 ///
-/// Fails if they differ.
+/// Fails if it does not.
 fn is_transfer_size_consistent(text: &str, bytes: Option<u64>) -> Result<(), String> {
     // IOR transfers whole words of 8 bytes.
     if bytes.is_some_and(|bytes| bytes % 8 != 0) {

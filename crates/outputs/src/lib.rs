@@ -48,7 +48,7 @@ pub static MEMORY: OutputGauge = OutputGauge {
     ],
 };
 
-/// Gauge for figures of floating-point operations. The gauge of HPL has the readers.
+/// Gauge for figures of floating-point operations. The readers belong to the gauge of HPL.
 pub static COMPUTE: OutputGauge =
     OutputGauge { of: outputs::COMPUTE, tests: &[outputs::COMPUTE.test], readers: &[] };
 
@@ -56,7 +56,7 @@ pub static COMPUTE: OutputGauge =
 pub static MESSAGES: OutputGauge =
     OutputGauge { of: outputs::MESSAGES, tests: &[outputs::MESSAGES.test], readers: &[&imb::Imb] };
 
-/// Gauge for figures of files and their metadata. The gauge of files has the reader of mdtest.
+/// Gauge for figures of files and their metadata. The reader of mdtest belongs to the gauge of files.
 pub static FILES: OutputGauge = OutputGauge {
     of: outputs::FILES,
     tests: &[outputs::FILES.test],

@@ -174,8 +174,8 @@ struct RateRow<'a> {
     line: &'a str,
 }
 
-/// Adds the bandwidth and the message rate of a row. Of the possible units, the unit of the bandwidth is the one with
-/// which the bandwidth is the size multiplied by the message rate.
+/// Adds the bandwidth and the message rate of a row. The unit of the bandwidth is the possible unit
+/// for which the bandwidth equals the size multiplied by the message rate.
 fn rates(
     program: &str,
     units: &[f64],

@@ -89,7 +89,7 @@ impl StreamPoint {
 
     /// Measures the core-to-core latency between the first thread and a thread of another process through the cache
     /// line `line`. In `line`, the flag is true for the process that initiates the exchange and returns the round
-    /// trip in seconds. `meet` waits for the other process.
+    /// trip in seconds. `meet` waits for the other process; `idle` is called repeatedly while a thread waits.
     ///
     /// # Errors
     /// Fails if a thread of the team fails.
@@ -306,8 +306,8 @@ impl StreamPoint {
         Ok(self.part_with_gate(None, part)?.0)
     }
 
-    /// Compares every element of the arrays with the expected values. The first wrong value is kept and returned by
-    /// [`observed`](Self::observed).
+    /// Compares every element of the arrays with the expected values; does nothing after a run over a part of the
+    /// arrays, whose values are unknown. The first wrong value is kept and returned by [`observed`](Self::observed).
     ///
     /// # Errors
     /// Fails if a thread of the team fails.
@@ -458,7 +458,7 @@ fn native_loop(kernel: Kernel, element: Element, shape: KernelShape) -> Result<L
     Loop::native(kernel, element, shape).ok_or_else(|| {
         ArenaError::Loops(
             Failure::missing(format!("this processor has no {kernel} kernel with {shape}"))
-                .hint("leave out the options of the loop"),
+                .hint("leave out options that select loops, e.g. --stores or --prefetch"),
         )
     })
 }

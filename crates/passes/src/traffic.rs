@@ -8,7 +8,7 @@ use nodegauge_machine::counters::{CounterReading, MemoryCounters, MemoryTraffic}
 use nodegauge_machine::{SysRoot, Unavailable};
 use std::time::{Duration, Instant};
 
-/// Number of counted passes. Traffic of other programs is a few per cent of a single pass; its share of five passes
+/// Number of counted passes. Traffic of other programs is a few percent of a single pass; its share of five passes
 /// is smaller.
 const PASSES: usize = 5;
 /// Time for which traffic is counted while the threads are idle.

@@ -61,7 +61,7 @@ pub enum Granularity {
 /// Type of affinity, with its numbers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KmpKind {
-    /// Threads are bound in an order of the hardware threads.
+    /// Threads are bound to hardware threads in this order, with the numbers `permute` and `offset`.
     Ordered(KmpOrder, Numbers),
     /// Threads are bound to the CPUs and sets of `proclist`, in this order.
     Explicit(Vec<ProcItem>),
@@ -85,8 +85,9 @@ pub enum KmpOrder {
 /// Numbers `permute` and `offset`; 0 if absent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Numbers {
-    /// Number `permute` of `KMP_AFFINITY`, a number of levels of the machine. With compact, so many innermost levels vary
-    /// slowest instead of fastest. With scatter, so many outer levels, besides the outermost, have the order of compact.
+    /// Number `permute` of `KMP_AFFINITY`, which counts levels of the machine. With compact, this number of innermost
+    /// levels varies slowest instead of fastest. With scatter, this number of outer levels, in addition to the
+    /// outermost, has the order of compact.
     pub permute: u32,
     /// Position of the first thread in the order of hardware threads.
     pub offset: u32,

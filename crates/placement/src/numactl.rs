@@ -9,7 +9,7 @@ use nodegauge_measure::grammar::Cursor;
 /// First and last number of a range.
 pub type NumberRange = (u32, u32);
 
-/// Parses the value of `--physcpubind` to one place per CPU.
+/// Parses the value of `--physcpubind` into one place per CPU.
 ///
 /// # Errors
 /// Fails if the text is not a list of CPUs; the error has the position of the first wrong character.

@@ -65,8 +65,8 @@ pub fn pin_current_thread(cpus: &[CpuId]) -> Result<(), PinError> {
     Err(error)
 }
 
-/// Determines why a binding failed: requests all CPUs, for which the kernel grants the CPUs of the cpuset. The
-/// thread is not bound afterwards.
+/// Determines why a binding failed: requests all CPUs, of which the kernel grants those in the cpuset. The thread is
+/// not bound afterwards.
 fn diagnose(wanted: &[CpuId]) -> PinError {
     let observed = current_affinity();
     let cpuset = match nodegauge_os::set_affinity_to_all().and_then(|()| current_affinity()) {

@@ -320,7 +320,7 @@ mod tests {
         assert_eq!((cpus(0), cpus(1)), (vec![0, 0], vec![0, 4]));
         assert_eq!(all[1].in_words(), "policy 4/even");
         let twice = arranged(&["policy=4/even", "rank-map=block"], Some(2)).unwrap_err();
-        let expected = "policy 4/even and --sweep rank-map both give the rank-map";
+        let expected = "policy 4/even and --sweep rank-map both specify the rank-map";
         assert!(twice.to_string().starts_with(expected), "{twice}");
     }
 

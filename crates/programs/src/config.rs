@@ -25,7 +25,7 @@ nodegauge_measure::config! {
         /// Median elapsed time of a run, seconds.
         seconds: shared::seconds;
         rounds: shared::rounds;
-        /// Verdict on the speed relative to the first combination: `faster`, `slower`, `no difference`, `cannot tell`.
+        /// Verdict on the speed relative to the baseline: `faster`, `slower`, `no difference`, `cannot tell`.
         verdict: String = Observation "verdict";
         /// Smallest relative change that nine of ten such sweeps would detect.
         visible: f64 = Observation "detectable change";

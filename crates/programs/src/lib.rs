@@ -27,7 +27,7 @@ pub use plan::{ProgramSweep, SweepLimits};
 
 /// Name of the gauge in records.
 pub const GAUGE: &str = "program";
-/// Name of the figure for the speed relative to the first combination.
+/// Name of the figure for the speed relative to the baseline, the first combination that succeeds.
 const RELATIVE: &str = "relative";
 /// Name of the test in records.
 pub const TEST: &str = "sweep";

@@ -27,13 +27,13 @@ use std::time::Duration;
 
 /// Minimum number of rounds for a verdict. With fewer rounds, the medians of the combinations are suspect.
 const MIN_ROUNDS: usize = TYPICAL.min;
-/// Default number of rounds. They are run even if they exceed the default time limit.
+/// Default number of rounds. They are run even if they exceed the default time budget.
 const ROUNDS: u32 = MIN_ROUNDS as u32;
 
 /// Limits of time and samples of a sweep.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SweepLimits {
-    /// Time limit of the whole sweep, if the user set one.
+    /// Time budget of the whole sweep, if the user set one.
     pub budget: Option<Duration>,
     /// Exact number of rounds, regardless of the time.
     pub samples: Option<usize>,
@@ -71,7 +71,7 @@ enum ProgramRun {
 }
 
 impl ProgramSweep {
-    /// Default time limit of a sweep; it is sufficient for short programs.
+    /// Default time budget of a sweep; it is sufficient for short programs.
     pub const BUDGET: Duration = Duration::from_secs(60);
 
     /// Plans a sweep. `launcher` finds the launcher of the ranks if an arrangement has ranks; it returns `None` if the

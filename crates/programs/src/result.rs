@@ -1,4 +1,5 @@
-//! Figures of a sweep: the figure of each combination, and its speed relative to the first combination.
+//! Figures of a sweep: the figure of each combination, and its speed relative to the baseline, the first combination
+//! that succeeds.
 
 use crate::arrangement::Arrangement;
 use crate::config::ProgramConfig;

@@ -54,7 +54,7 @@ impl Row<'_> {
         }
     }
 
-    /// Returns the 5th and the 95th percentile relative to the median, as text.
+    /// Returns the distance between the 5th and the 95th percentile, as a share of the median, as text.
     fn spread(&self) -> Option<String> {
         let summary = self.figure.summary.as_ref().filter(|_| self.figure.value.is_some())?;
         Some(Fraction((summary.p95 - summary.p05).abs() / summary.median).in_tenths())

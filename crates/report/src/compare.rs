@@ -24,8 +24,8 @@ const RUNS: usize = 3;
 const IN_CONCLUSION: usize = 3;
 /// Maximum number of entries in a list of names.
 const NAMES: usize = 6;
-/// Minimum difference between the changes of the median and of the quoted value, as a share, from which the change of
-/// the median is printed, too.
+/// Difference between the change of the median and the change of the quoted value, as a share, above which the change
+/// of the median is also printed.
 const MEDIANS_DIFFER: f64 = 0.02;
 
 /// Returns the page of a comparison.
@@ -309,7 +309,7 @@ fn verdicts(comparison: &Comparison) -> Section {
     section
 }
 
-/// Describes the medians that changed differently from the quoted value; `None` if there are none.
+/// Describes the medians whose change differs from that of the quoted value; `None` if there are none.
 fn medians(comparison: &Comparison) -> Option<String> {
     let far = comparison.pairs.iter().filter_map(|pair| {
         let (ratio, median) = pair.ratio.zip(pair.median_ratio)?;
@@ -320,7 +320,9 @@ fn medians(comparison: &Comparison) -> Option<String> {
     let mut far: Vec<(f64, String)> = far.collect();
     far.sort_by(|x, y| y.0.total_cmp(&x.0));
     let far: Vec<String> = far.into_iter().map(|(_, text)| text).collect();
-    (!far.is_empty()).then(|| format!("medians that changed differently: {}", listed(&far)))
+    (!far.is_empty()).then(|| {
+        format!("medians whose change differs from that of the value: {}", listed(&far))
+    })
 }
 
 /// Describes the smallest changes that this comparison can detect, as a range over all figures.

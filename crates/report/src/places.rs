@@ -12,9 +12,9 @@ use std::fmt::Display;
 /// Returns a table with one line per thread. Columns without information on this machine are left out, e.g. the socket
 /// on a machine with one socket.
 ///
-/// With ranks, the columns are rank, socket, memory and core: the column for memory shows the NUMA nodes, and a line
-/// below the table shows the policy. Thread numbers are shown only if a rank has several threads, and CPU numbers only
-/// if they differ from the core numbers.
+/// With ranks, the first column contains the rank, the column for memory shows the NUMA nodes, and a line below the
+/// table shows the policy. Thread numbers are shown only if a rank has several threads, and CPU numbers only if they
+/// differ from the core numbers.
 pub fn places_section(document: &PlacesDocument) -> Section {
     let threads = &document.threads;
     let ranks = threads.iter().any(|thread| thread.rank.is_some());

@@ -167,8 +167,8 @@ fn regimes(record: &Record, gauges: &[&dyn Gauge], section: &mut Section) {
     let watched = record.measurements.iter().any(|m| !m.samples_round_trip_s.is_empty());
     if !table.rows.is_empty() {
         section.push(table);
-        let text = "figures are from the regime with the shortest round trip that has enough samples; another \
-                    regime may have a better best";
+        let text = "figures are from the regime with the shortest round trip that has enough \
+                    samples; the best value of another regime may be better";
         section.note("quoted", text);
     } else if watched {
         section.note("regimes", "all samples have similar core-to-core round trips");

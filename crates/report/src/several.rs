@@ -163,8 +163,7 @@ impl Ratios {
     }
 }
 
-/// Computes the ratios of the other runs to the first run, for the headline figures; without headline figures, for the
-/// first figures.
+/// Computes the ratios of the other runs to the first run for a limited number of figures, headline figures first.
 fn ratios(
     names: &[String],
     figures: &[SharedFigure<'_>],

@@ -26,7 +26,7 @@ pub struct RooflineOptions<'a> {
     pub placement: PlacementOptions,
     /// Working set in main memory, as the total of all threads; `None` for the default size.
     pub largest: Option<Bytes>,
-    /// Time limit of the whole run.
+    /// Time budget of the whole run.
     pub budget: Budget,
     /// Exact number of samples, regardless of the time.
     pub samples: Option<usize>,
@@ -56,7 +56,7 @@ pub struct RooflinePlan {
 }
 
 impl RooflinePlan {
-    /// Default time limit of the whole run.
+    /// Default time budget of the whole run.
     pub const BUDGET: Duration = Duration::from_secs(15);
 
     /// Plans the ceilings that `gauges` can measure, and the points on the roofline.

@@ -276,7 +276,7 @@ struct Pace {
 }
 
 impl Pace {
-    /// Returns the budget with which [`MIN_ROUNDS`] rounds count. It includes the share for the trial of loops.
+    /// Returns the budget for [`MIN_ROUNDS`] rounds that count. It includes the share for the trial of loops.
     fn enough(&self) -> Seconds {
         let rounds = (MIN_ROUNDS as f64 / self.kept.max(0.1)).ceil() + 1.0;
         let seconds = self.fixed.as_secs_f64() + rounds * self.round.as_secs_f64();
@@ -291,7 +291,7 @@ struct Step {
     name: &'static str,
     /// Description of the change that this step makes.
     what: String,
-    /// Option before the step and option of the step, e.g. `4k` and `thp`; empty for the first step.
+    /// Value of the option before and after the step, e.g. `4k` and `thp`; empty for the first step.
     options: Vec<String>,
     config: TargetConfig,
 }
@@ -311,7 +311,7 @@ struct MeasuredSteps<'a> {
     rounds: Vec<&'a [Sample]>,
     /// Number of excluded rounds, which belong to another regime.
     left_out: usize,
-    /// Budget with which [`MIN_ROUNDS`] rounds count; `None` if the run had enough rounds, or if the user set the
+    /// Budget for [`MIN_ROUNDS`] rounds that count; `None` if the run had enough rounds, or if the user set the
     /// number of rounds.
     enough: Option<Seconds>,
     /// True if the rounds that count belong to one regime.
@@ -332,8 +332,8 @@ struct MeasuredSteps<'a> {
 }
 
 impl MeasuredSteps<'_> {
-    /// Returns the rates of a kernel in a cell, one per round, in bytes per second. `part` is the index of its time in
-    /// a sample.
+    /// Returns the rates of a kernel in a cell, one per round, in bytes per second. `part` is the index of the
+    /// kernel's time in a sample.
     fn rates(&self, cell: usize, part: usize, kernel: usize) -> Vec<f64> {
         let rounds = self.rounds.iter();
         rounds.map(|round| self.bytes[kernel] / round[cell].seconds[part]).collect()
@@ -519,7 +519,7 @@ impl MeasuredSteps<'_> {
     }
 }
 
-/// Returns the advice with which enough rounds count. `enough` is the budget that suffices, if it is known.
+/// Returns the advice on how to measure enough rounds. `enough` is the budget that suffices, if it is known.
 pub(crate) fn remedy(enough: Option<Seconds>) -> String {
     match enough {
         Some(enough) => format!("use --budget {:.0}", enough.0),
@@ -573,7 +573,7 @@ fn steps(
             let mut config = before.clone();
             change(&mut config);
             if config == *before {
-                let text = format!("{name}: no alternative on this machine");
+                let text = format!("no step for {name}: it would not change the configuration");
                 notices.push(Notice::new(NoticeId::LeftOut, GAUGE, text));
             } else {
                 let options = options.map(str::to_owned).into();

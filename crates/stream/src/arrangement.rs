@@ -316,7 +316,7 @@ pub(crate) fn candidates(
 }
 
 /// Returns the initial loop of a kernel: the loop that an earlier run chose, otherwise the first candidate. Kernels
-/// that do not store only have loops of the kind "regular stores".
+/// without stores have only loops of the kind "regular stores".
 fn loop_for(kernel: Kernel, options: &StreamOptions, shapes: &[KernelShape]) -> KernelShape {
     if let Some((_, shape)) = options.loops.iter().find(|(known, _)| *known == kernel) {
         return *shape;
@@ -360,7 +360,7 @@ pub(crate) fn chosen_notice(chosen: &ChosenLoops) -> Notice {
     if !chosen.by_default.is_empty() {
         let kernels = names(&chosen.by_default);
         parts.push(format!(
-            "non-temporal stores by default, because not all of these loops were tried: {kernels}"
+            "non-temporal stores by default, because not all loops with them were tried: {kernels}"
         ));
     }
     if tried > 0 && untried > 0 {

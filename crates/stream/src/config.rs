@@ -125,7 +125,7 @@ config! {
         kernel: keys::kernel;
         /// Setting that the step changes.
         what: keys::what;
-        /// Option before the step and option of the step, e.g. `4k` and `thp`.
+        /// Value of the option before and after the step, e.g. `4k` and `thp`.
         step_options: Vec<String> = Observation "options";
         /// 95 % confidence interval of the factor, low and high.
         interval: Vec<f64> = Observation "interval";

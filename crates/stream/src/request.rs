@@ -98,7 +98,7 @@ impl StreamRequest {
         };
         if let Some((option, joined)) = mode.option().zip(joined) {
             return Err(Failure::usage(format!(
-                "{option} requires one process, but {} has started {}",
+                "{option} requires one process, but {} has started {} ranks",
                 joined.started.launcher, joined.started.ranks,
             ))
             .hint("start one process"));
@@ -274,7 +274,7 @@ impl StreamRequest {
         let LauncherJob { ranks: count, launcher, .. } = joined.started;
         if let Some(asked) = self.cell.job.ranks.ranks.filter(|asked| *asked != count) {
             return Err(Failure::usage(format!(
-                "--ranks {asked}, but {launcher} has started {count}"
+                "--ranks {asked} is given, but {launcher} has started {count} ranks"
             ))
             .hint("leave out --ranks"));
         }

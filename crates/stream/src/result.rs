@@ -382,8 +382,9 @@ fn common_validity(evidence: &StreamEvidence<'_>, numa: &NumaConfig) -> Validity
     validity
 }
 
-/// Returns findings about the machine: one if the run had several regimes; and one if CPUs that are reported to share a
-/// last-level cache have a much longer core-to-core latency in one regime than in another, as if they had two caches.
+/// Returns findings about the machine: several regimes in the run; pages that are not on the NUMA nodes of the policy;
+/// and in a guest, CPUs that are reported to share a last-level cache, but whose core-to-core latency differs between
+/// regimes, as if they had two caches.
 pub(crate) fn findings(evidence: &StreamEvidence<'_>) -> Vec<Finding> {
     let trips: Vec<f64> = evidence.sorted.groups.iter().map(|group| group.round_trip).collect();
     let guest = evidence.site.machine.virtualisation.is_some();

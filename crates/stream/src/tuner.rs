@@ -168,16 +168,18 @@ pub struct ChosenLoops {
     pub passes: usize,
 }
 
-/// Minimum number of passes per candidate for which a search needs time. No candidate is eliminated before the fifth
-/// pass.
+/// Number of passes per candidate that must fit in the search time; fewer candidates are tried if they do not fit. No
+/// candidate is eliminated before the fifth pass.
 const MIN_PASSES: usize = 5;
 /// Number of turns per candidate after which the search ends. Candidates that remain because of noise are equivalent.
 const MAX_TURNS: usize = 12;
-/// Minimum number of turns after which a search ends, over all candidates: few candidates get more turns each.
+/// Lower bound of the total number of turns after which a search ends. With few candidates, each thus gets more turns
+/// than [`MAX_TURNS`].
 const MAX_TURNS_FOR_FEW: usize = 48;
 /// Share of the search time for comparing two loops of one kernel without the other kernels.
 const SINGLE_KERNEL_SHARE: f64 = 0.15;
-/// Number of changes between the kinds of store for which a search needs time: one in each of the first passes.
+/// Expected number of changes between the kinds of store in a search, one in each of the first passes. After each
+/// change, the caches must settle.
 const CHANGES: usize = 6;
 
 /// Chooses a loop for each kernel of `target` among `shapes`, which are sorted by expected rate, highest first. The

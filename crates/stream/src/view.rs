@@ -47,7 +47,7 @@ pub(crate) fn sections(record: &Record, detail: Detail, show: &[Statistic]) -> V
     sections
 }
 
-/// Returns a sentence that compares native loops, compiled loops and stream.c in the last kernel.
+/// Returns a sentence that compares native loops, compiled loops and stream.c by their rates of the last kernel.
 fn closing(record: &Record) -> Option<Section> {
     let all = figures::all(record);
     let (last, _) = all.iter().rfind(|(m, _)| !m.is_published())?;

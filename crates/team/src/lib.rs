@@ -66,7 +66,8 @@ pub enum TeamError {
     Interrupted,
 }
 
-/// The loss of a thread or a rank of a team is the loss of a target that all cells share.
+/// Converts an error of a team to the failure of a turn. All cells share the threads and ranks of the team, so the loss
+/// of one of these is the loss of the target.
 impl From<TeamError> for TurnFailure {
     fn from(error: TeamError) -> Self {
         match error {

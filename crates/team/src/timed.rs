@@ -167,7 +167,7 @@ impl Team {
 /// Share of the duration of a part by which interference may delay its end before the part counts as disturbed. A
 /// kernel thread of a few microseconds has no measurable effect.
 const MAX_DELAY: f64 = 0.005;
-/// Minimum delay that counts as interference. Shorter delays are affected by the system calls that read the counters.
+/// Minimum delay that counts as interference. A shorter delay may be caused by the system calls that read the counters.
 const MIN_DELAY_NANOS: f64 = 20_000.0;
 /// Tolerated number of page faults of all threads, e.g. of stacks, counters and NUMA balancing.
 const MAX_FAULTS: u64 = 16;

@@ -49,7 +49,8 @@ pub struct MpiLauncher {
     pub title: &'static str,
     /// Version of the launcher; `None` if it does not report its version.
     pub version: Option<String>,
-    /// True if the launcher can bind ranks. False only for Hydra without a topology library, e.g. of Debian 11.
+    /// True if the launcher can bind ranks. False only for Hydra without a topology library, e.g. the Hydra of Debian
+    /// 11.
     pub binds: bool,
 }
 

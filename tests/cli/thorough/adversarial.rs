@@ -245,7 +245,7 @@ fn figure_without_the_requested_huge_pages_is_suspect() {
     }
     for reasons in reasons_with("nothp", &["--pages", "thp"]) {
         assert!(reasons.starts_with("\"suspect"), "{reasons}");
-        assert!(reasons.contains("thp pages requested, but only 0 % of the arrays"), "{reasons}");
+        assert!(reasons.contains("but huge pages contain only 0 % of the arrays"), "{reasons}");
     }
 }
 

@@ -45,7 +45,7 @@ impl<'a> SelectedRounds<'a> {
     }
 }
 
-/// Copies the rounds, and removes the interference from their samples.
+/// Copies the rounds without the causes of disturbances, so that every sample counts as undisturbed.
 fn as_undisturbed(rounds: &[Vec<Sample>]) -> Vec<Vec<Sample>> {
     let mut quiet = rounds.to_vec();
     for sample in quiet.iter_mut().flatten() {
@@ -74,8 +74,8 @@ impl PairedRounds {
         Self::from_ratios(rounds.map(|(numerator, denominator)| numerator / denominator).collect())
     }
 
-    /// Returns the speeds of a setting relative to the baseline, from rounds with one sample of each. Disturbed rounds
-    /// count only if there are too few undisturbed rounds.
+    /// Returns the speeds of a setting relative to the baseline, from rounds with a sample of the baseline and a sample
+    /// of the setting, in this order. Disturbed rounds count only if there are too few undisturbed rounds.
     pub fn from_samples(rounds: &[Vec<Sample>]) -> Self {
         let selected =
             SelectedRounds::from_rounds(rounds, &[true, true], CountingRounds::Undisturbed);

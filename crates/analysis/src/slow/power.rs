@@ -175,10 +175,10 @@ impl Peers {
         all.powi(2) / parts + 1.0
     }
 
-    /// Returns the minimum number of runs per node with which judgements have this margin. The quantiles are those for
-    /// the known values, as in the second stage of Stein's procedure ("A Two-Sample Test for a Linear Hypothesis Whose
-    /// Power is Independent of the Variance", Annals of Mathematical Statistics 16, 1945). The spread of the later runs
-    /// may be overestimated.
+    /// Returns the minimum number of runs per node with which the interval of a node's value is at most `margin` wide,
+    /// in logarithms. The quantiles are those for the known values, as in the second stage of Stein's procedure ("A
+    /// Two-Sample Test for a Linear Hypothesis Whose Power is Independent of the Variance", Annals of Mathematical
+    /// Statistics 16, 1945). The spread of the later runs may be overestimated.
     fn needed(&self, margin: f64) -> Option<MeasuredNodes> {
         let spread = self.min_components();
         let nodes = if self.nodes > 1 { self.nodes.max(MIN_NODES) } else { 1 };
@@ -201,8 +201,8 @@ impl Peers {
         Some(MeasuredNodes { nodes, runs: enough, more_nodes: nodes > self.nodes })
     }
 
-    /// True if judgements of these nodes have this margin with `runs` runs per node. `known` is the number of values
-    /// from which the spread is currently estimated.
+    /// True if the interval of a node's value is at most `margin` wide, in logarithms, with `runs` runs per node.
+    /// `known` is the number of values from which the spread is currently estimated.
     fn has_margin(&self, runs: usize, known: f64, margin: f64) -> bool {
         let later = Self { runs: self.nodes * runs, ..*self };
         // Of several nodes, the number of nodes determines how well the spread between nodes is known.

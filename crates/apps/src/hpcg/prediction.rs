@@ -18,9 +18,9 @@ use std::time::Duration;
 const READ: u64 = 3;
 /// Number of warm-up rounds.
 const WARM_UP: u32 = 1;
-/// Number of rounds for which the time must suffice when the domains are chosen: the warm-up, and the minimum of the
-/// rule of doubt. The prediction is based on domains that fit in the caches; on larger domains, the same time may
-/// suffice for fewer rounds only.
+/// Number of rounds for which the time must suffice when the domains are chosen: the warm-up, and the minimum number of
+/// rounds for a figure that is not suspect. The prediction is based on domains that fit in the caches; on larger
+/// domains, the same time may suffice for fewer rounds only.
 const LIKELY_ROUNDS: u32 = WARM_UP + policy::APPS.min_rounds as u32;
 
 /// Run of `apps hpcg` before its first set.

@@ -108,7 +108,7 @@ impl PlacedXhpcg {
     }
 }
 
-/// Compares the native ratings with that of xhpcg, and the residuals after the same number of iterations.
+/// Compares the first native rating with that of xhpcg, and the residuals of both.
 pub(crate) fn compare(measurements: &[Measurement]) -> Option<Notice> {
     let mut natives = Vec::new();
     let mut reference = None;

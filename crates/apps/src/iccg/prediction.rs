@@ -20,9 +20,9 @@ use std::time::Duration;
 const EDGE: usize = 12;
 /// Size of the data that an iteration reads (matrix and factorisation), divided by the size of the matrix.
 const READ: u64 = 2;
-/// Number of solves per kind of workers for which the time must suffice when the mesh is chosen: the minimum of the
-/// rule of doubt. The prediction is based on a mesh that fits in the caches; on a larger mesh, the same time may
-/// suffice for fewer solves only.
+/// Number of solves per kind of workers for which the time must suffice when the mesh is chosen: the minimum number for
+/// a figure that is not suspect. The prediction is based on a mesh that fits in the caches; on a larger mesh, the same
+/// time may suffice for fewer solves only.
 const LIKELY_ROUNDS: u32 = policy::ICCG.min_rounds as u32;
 
 /// Solve on the small mesh by one kind of workers.
@@ -46,8 +46,8 @@ pub(super) struct PredictedSolutions<'a> {
 }
 
 impl<'a> PredictedSolutions<'a> {
-    /// Solves the problem on the small mesh once with each set of workers in `swept`. If the time of the user's budget does
-    /// not suffice, the last measured solve also stands for the remaining sets.
+    /// Solves the problem on the small mesh once with the workers of each combination in `swept`. If the time of the
+    /// user's budget does not suffice, the last measured solve is also used for the remaining workers.
     pub(super) fn new(
         pool: &mut WorkerPool<'_>,
         swept: &'a [SweepWorkers],

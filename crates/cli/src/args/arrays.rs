@@ -108,7 +108,7 @@ where
     }
 }
 
-/// Error of an invalid value.
+/// Error for an invalid value.
 type ValueError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Adds `auto` to the names that the error lists.

@@ -15,7 +15,7 @@ pub(crate) struct CompareArgs {
     /// A label selects all runs that have it; they count as repeated runs of one setting.
     #[arg(required_unless_present = "run")]
     pub(crate) a: Option<String>,
-    /// Run B, which is compared with A; the same forms as A
+    /// Run B, which is compared with A, in one of the forms of A
     #[arg(required_unless_present = "run")]
     pub(crate) b: Option<String>,
     /// Run two commands alternately, in blocks A B B A, and compare their runs

@@ -95,7 +95,7 @@ pub(crate) struct RankArgs {
     /// Minimum number of runs with a bad figure for a node to be slow
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=100), help_heading = "How")]
     pub(crate) confirm: u32,
-    /// List all nodes; by default, only the worst of the good nodes are listed
+    /// List all good nodes; by default, only the worst of them are listed
     #[arg(long, help_heading = "Output")]
     pub(crate) all: bool,
     /// Format of the ranking

@@ -133,7 +133,7 @@ impl ImportedNode {
     }
 }
 
-/// Properties of a run that STREAM's output may not contain.
+/// Properties of a run that may be missing in STREAM's output.
 #[derive(Debug, Clone, Default, ClapArgs)]
 pub(crate) struct ImportedRun {
     /// Bytes per element of STREAM (4 or 8), if missing in the output

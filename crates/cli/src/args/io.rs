@@ -96,7 +96,7 @@ pub(crate) struct IoArgs {
     pub(crate) full: bool,
     /// Measure a dozen combinations, in a few seconds
     ///
-    /// They are cached and direct accesses with small and large blocks.
+    /// The combinations cover cached and direct accesses, with small and large blocks.
     #[arg(long, conflicts_with_all = ["file_sizes", "block_sizes", "max_size"], help_heading = "What")]
     pub(crate) quick: bool,
     /// Threads, each with its own files (throughput mode)

@@ -33,7 +33,7 @@ pub(crate) enum MemoryCommand {
         "nodegauge memory matrix --emit hwloc --output measured.xml --accept-suspect",
     ]))]
     Matrix(MatrixArgs),
-    /// Latency of one thread while the other threads read more and more
+    /// Latency of one thread while the other threads read at increasing rates
     #[command(after_long_help = examples::section(&[
         "nodegauge memory loaded",
         "nodegauge memory loaded --csv loaded.csv",

@@ -30,7 +30,7 @@ pub(crate) struct WatchArgs {
     /// Start a new series, even if a saved series has not ended
     #[arg(long, help_heading = "How long")]
     pub(crate) anew: bool,
-    /// What to do while other programs use the node
+    /// Action when a sample is due while other programs use the node
     #[arg(long, value_name = "WHAT", value_enum, default_value = "skip", help_heading = "How")]
     pub(crate) when_busy: WhenBusy,
     /// Print only errors

@@ -23,7 +23,7 @@ const NO_VALUE: &str = "\u{1}";
 /// Positional arguments that select saved runs.
 const SELECTORS: [&str; 4] = ["a", "b", "run", "runs"];
 
-/// Options whose error does not list all names, because their grammar has more than names.
+/// Options whose error message does not list the accepted names, because their values are not only names.
 const MORE_NAMES: [OptionNames; 5] = [
     OptionNames { option: "bind", names: &["close", "spread", "primary", "none"] },
     OptionNames {
@@ -35,7 +35,7 @@ const MORE_NAMES: [OptionNames; 5] = [
     OptionNames { option: "size", names: &["auto", "4xLLC"] },
 ];
 
-/// Value names in the help, in lower case, of options whose values are not names.
+/// Placeholders of values in the help, in lower case, that stand for numbers, paths or other text, not for names.
 const VALUES_WITHOUT_NAMES: [&str; 10] =
     ["n", "file", "dir", "size", "sizes", "time", "program", "bytes", "counts", "when"];
 

@@ -39,7 +39,8 @@ pub(crate) fn execute(command: &FleetCommand) -> Result<Exit, Failure> {
     }
 }
 
-/// Reads the records of the inputs, or of the history. With `facts`, also reads the facts of the nodes.
+/// Reads the records of the inputs; without inputs, those of the history. With `facts`, keeps the facts of the nodes
+/// for a comparison of facts.
 fn read(args: &InputArgs, facts: bool) -> Result<Intake, Failure> {
     let registry = gauges::registry();
     let selection = FigureSelection { gauges: &GAUGES, registry, all: args.all_figures, facts };

@@ -194,7 +194,7 @@ fn unreadable(file: &Path, cause: impl Display) -> Failure {
 /// # Errors
 /// Fails if the file cannot be read or is UTF-16.
 pub(crate) fn record_text(file: &Path, input: &Input<'_>) -> Result<Option<String>, Failure> {
-    /// Number of bytes at the beginning of a file in which the name of the schema is searched, after white space.
+    /// Number of bytes at the beginning of a file that are searched for the name of the schema.
     const HEAD_BYTES: usize = 4096;
     let mut begin = [0; HEAD_BYTES];
     let length = input.read_at(0, &mut begin).map_err(|cause| unreadable(file, cause))?;

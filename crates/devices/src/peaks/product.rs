@@ -28,7 +28,7 @@ pub(super) struct Product {
 }
 
 impl Product {
-    /// Allocates and fills matrices as large as the memory allows; `None` if no library is installed.
+    /// Allocates and fills matrices as large as the memory and [`MAX_ORDER`] allow; `None` if no library is installed.
     pub(super) fn for_device(device: &Rc<dyn OpenDevice>) -> Result<Option<Self>, DeviceError> {
         let Some(blas) = device.blas()? else { return Ok(None) };
         let free = device.free_memory()?.unwrap_or(device.info().memory).as_f64() * SHARE;

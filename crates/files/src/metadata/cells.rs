@@ -27,7 +27,7 @@ pub struct MetadataOptions {
     pub bytes: Bytes,
     /// True to also measure the operations on existing files after the caches of the node were dropped.
     pub drop: bool,
-    /// Time limit of the whole run, if the user set one. A run that would exceed it is refused.
+    /// Time budget of the whole run, if the user set one. A run that would exceed it is refused.
     pub budget: Option<Duration>,
     /// Exact number of turns per cell after the warm-up, regardless of the time.
     pub samples: Option<usize>,

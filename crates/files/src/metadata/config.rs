@@ -28,11 +28,11 @@ nodegauge_measure::config! {
         operations: shared::operations;
         latency_s: keys::latency_s;
         /// Number of operations between two readings of the clock. A latency is the mean over these operations.
-        batch: u64 = Observation "operations per latency";
+        batch: u64 = Observation "operations per clock reading";
         /// The clock that timed single operations.
         clock: shared::clock as Observation of ClockUsed = "reading it costs a share of an operation";
         /// Mean number of bytes that an operation caused to be read from devices.
-        device_bytes_per_operation: f64 = Observation "device reads per operation";
+        device_bytes_per_operation: f64 = Observation "bytes read from devices per operation";
         stopped: shared::stopped;
     }
 }

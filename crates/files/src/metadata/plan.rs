@@ -28,7 +28,7 @@ pub struct MetadataPlan {
 }
 
 impl MetadataPlan {
-    /// Default time limit of the whole run.
+    /// Default time budget of the whole run.
     pub const BUDGET: Duration = Duration::from_secs(10);
     /// Default number of files per worker, as in the examples of mdtest's documentation.
     pub const FILES: u64 = 1000;

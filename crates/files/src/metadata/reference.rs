@@ -24,8 +24,7 @@ use std::time::Duration;
 
 /// Timeout of a run of a program.
 const LIMIT: Duration = Duration::from_secs(3600);
-/// Number of iterations of mdtest, which prints their mean. It is the minimum number that the rule of doubt requires
-/// for a median.
+/// Number of iterations of mdtest, which prints their mean. With fewer iterations, a median would be suspect.
 const ITERATIONS: u32 = 6;
 /// Names of mdtest's figures, with the corresponding operations. If no number of bytes is given, mdtest's "read" opens
 /// and closes a file. mdtest renames only directories, so its rename figure has no corresponding operation.

@@ -318,7 +318,7 @@ impl IozoneOutput {
         }
     }
 
-    /// Parses the tables of the Excel part if the text does not contain the main table.
+    /// Parses the tables of the Excel part of a text that does not contain the main table.
     fn excel(&mut self, text: &str, unit: ToRate) -> Result<(), String> {
         let mut name = None;
         let mut blocks: Vec<u64> = Vec::new();

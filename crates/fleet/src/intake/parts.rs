@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 const LONGEST: u64 = 1 << 30;
 /// Approximate size of a part in bytes.
 const PART: u64 = 4 << 20;
-/// Size of a window, in bytes, in which the start of a document is searched.
+/// Size in bytes of the window in which a search for the start of a document takes place.
 const WINDOW: u64 = 64 << 10;
 
 /// File, or part of a file.

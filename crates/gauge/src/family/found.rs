@@ -21,7 +21,7 @@ const SAMPLES_PER_PART: usize = 3;
 pub struct MeasuredPoint {
     /// Share of the full rate, percent.
     pub share: u32,
-    /// Times per load, seconds, in chronological order.
+    /// Latencies of the chain's loads, seconds, in chronological order.
     pub latencies: Vec<f64>,
     /// Rates of the loaders, bytes per second, in chronological order; empty without load.
     pub rates: Vec<f64>,
@@ -61,7 +61,7 @@ impl MeasuredPoint {
 pub enum KneeBasis {
     /// Latency is twice that without load.
     Doubled,
-    /// The curve has its largest bend, because latency does not reach twice the idle latency.
+    /// Largest bend of the curve, used if latency does not reach twice the idle latency.
     Bend,
 }
 

@@ -8,7 +8,7 @@ const KNEE: f64 = 2.0;
 pub struct LoadPoint {
     /// Rate of the loaders, bytes per second; 0 without load.
     pub rate: f64,
-    /// Time per load, seconds.
+    /// Time per load of the chain, seconds.
     pub latency: f64,
     /// First reason why a figure of the point is suspect; `None` if they are valid.
     pub doubt: Option<String>,

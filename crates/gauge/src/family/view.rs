@@ -168,8 +168,8 @@ pub fn chart(
     })
 }
 
-/// Describes the columns of the table. `who` loads the memory, e.g. `the other threads`, and `all` does so without the
-/// chain.
+/// Describes the columns of the table. `who` names the threads that load the memory during the chain, e.g. `the other
+/// threads`; `all` names the threads that load it without the chain.
 pub fn describe_columns(of: &[FamilyFigure<'_>], mix: &str, who: &str, all: &str) -> String {
     let knees = of.iter().filter(|figure| figure.m.name.starts_with(KNEE));
     let bases = distinct(knees.filter_map(|figure| figure.basis.as_deref()));

@@ -7,7 +7,7 @@ use nodegauge_os::{Input, map_in_parallel};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// Minimum number of bytes that are kept of a run if the runs of many ranks share the memory.
+/// Minimum number of bytes of a run that are kept if the runs of many ranks share the memory.
 const SHORTEST_RUN: usize = 64 << 10;
 
 /// Returns the runs in an input, in the order of their first lines.
@@ -41,7 +41,8 @@ pub fn find_runs(readers: &[&dyn Reader], input: &Input<'_>) -> Result<Vec<Found
     Ok(finder.finish(None, input.length()))
 }
 
-/// Minimum length of a piece of a block, bytes: scanning takes much longer than starting a thread.
+/// Minimum length of a piece of a block, bytes. Scanning a piece of this length takes much longer than starting a
+/// thread.
 const PIECE: usize = 64 << 10;
 
 /// Splits a block of lines into pieces with complete lines.
@@ -143,7 +144,7 @@ pub(super) struct RunText<'a> {
     pub(super) run: &'a FoundRun,
     /// Position among all runs, from 0.
     pub(super) at: usize,
-    /// Lines of the run. Only their beginning if they are longer than the maximum.
+    /// Lines of the run, cut off at the maximum length.
     pub(super) text: String,
     /// True if the text is only the beginning of the run.
     pub(super) is_overlong: bool,

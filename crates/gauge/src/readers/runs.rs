@@ -9,11 +9,11 @@ use super::{ReadError, Reader};
 pub struct RunMark {
     /// Phase of a run to which the line belongs, ascending; 0 for a title.
     pub phase: u8,
-    /// How often the line may occur in a run, and whether it identifies the program.
+    /// Kind of the line: how often it may occur in a run, and whether it identifies the program.
     pub kind: MarkKind,
 }
 
-/// How often a line may occur in a run, and whether it identifies the program.
+/// Kind of a line that identifies a run: how often the line may occur, and whether it identifies the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MarkKind {
     /// The line occurs once per run.
@@ -278,7 +278,7 @@ impl RunFinder {
         Ok(())
     }
 
-    /// True if the line continues the last run, which is one of the same program.
+    /// True if the line continues the last run, which belongs to the same program.
     fn continues(&self, open: &OpenRun, mark: RunMark, place: LinePlace, text: &str) -> bool {
         if open.is_document != (mark.kind == MarkKind::InDocument) {
             return false;

@@ -88,7 +88,8 @@ impl Roofline {
         both.into_iter().min_by(|a, b| a.at(flops_per_byte).total_cmp(&b.at(flops_per_byte)))
     }
 
-    /// Returns the lowest ceiling above the rate `reached`, which is the next limit of such a program.
+    /// Returns the lowest ceiling above the rate `reached` at this number of operations per byte of the memory level.
+    /// This ceiling is the next limit of the program.
     pub fn next_ceiling(&self, level: &str, flops_per_byte: f64, reached: f64) -> Option<&Ceiling> {
         let roof = self.roof(level, flops_per_byte)?.at(flops_per_byte);
         self.ceilings

@@ -76,8 +76,8 @@ impl RooflinePoint {
         }
         let of = self.config.basis.as_deref().unwrap_or_default();
         Err(NoPoint(format!(
-            "{}: no point of main memory, because the last-level caches of {held} hold all or \
-             part of its {set} ({of})",
+            "{}: no roofline point for main memory, because the last-level caches of {held} hold \
+             all or part of its {set} ({of})",
             self.name
         )))
     }

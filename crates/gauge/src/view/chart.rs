@@ -164,7 +164,7 @@ pub enum DotConnection {
     Apart,
 }
 
-/// A curve, a line, or single dots.
+/// Series of dots in a chart: a curve, a line, or single dots.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct ChartSeries {
     /// Letter that marks the dots in text output.

@@ -26,8 +26,8 @@ impl ColumnUnit {
     /// Rates of messages in Mmsg/s.
     pub const MMSG_PER_S: Self = Self(ScaledUnit::MMSG_PER_S);
 
-    /// Returns the unit prefix with which tables show figures: microseconds for times, as for messages. Units without a
-    /// usual prefix have none.
+    /// Returns the unit with the prefix that tables usually show, e.g. microseconds for times. A unit without a usual
+    /// prefix has none.
     pub fn from_unit(unit: Unit) -> Self {
         match unit {
             Unit::MessagesPerSecond => Self::MMSG_PER_S,

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 pub struct Reach {
     /// Value in the unit of the figure.
     pub value: f64,
-    /// Measurement of this value, e.g. `fastest loop of this run`.
+    /// Source of this value, e.g. `fastest loop of this run`.
     pub basis: String,
 }
 
@@ -24,7 +24,7 @@ pub struct Reach {
 pub struct FigureLimits {
     /// Limit to which the share refers.
     pub first: Option<Reach>,
-    /// Second mark.
+    /// Second limit, which pictures show as a mark next to the first; `None` if there is none.
     pub second: Option<Reach>,
     /// Sentence about a limit that the run may be unable to reach; empty if there is none.
     pub remark: String,

@@ -33,9 +33,9 @@ pub fn mark_doubted(text: &str, is_suspect: bool) -> String {
     if is_suspect { format!("{text} ({})", Status::Suspect.name()) } else { text.to_owned() }
 }
 
-/// Returns the conclusion that a figure is the best of several, e.g. `the fastest mix is copy: 54 GB/s`, or a sentence
-/// that `which`, e.g. `which mix is the fastest`, is unknown. `figures` are those that [`quotable`] returned. If they
-/// are suspect, the sentence uses the weaker text of `highest` instead of `best`.
+/// Returns the sentence `best`, which names the best of several figures, e.g. `the fastest mix is copy: 54 GB/s`. If
+/// the figures are suspect, returns a sentence that it is unknown `which`, e.g. `which mix is the fastest`, followed by
+/// the weaker text `highest`. `figures` are those that [`quotable`] returned.
 pub fn superlative<'a>(
     which: &str,
     figures: impl IntoIterator<Item = &'a Measurement>,

@@ -173,8 +173,8 @@ impl<'r> SweptRows<'r> {
         Obstacle::among(self.ranked().into_iter().map(|row| row.figure)).is_some()
     }
 
-    /// Returns, as the end of a sentence, the comparison of the combination `fastest`, which is faster than the
-    /// baseline, with the next fastest one other than the baseline; `None` if there is no other one.
+    /// Returns the end of a sentence that compares the combination `fastest` with the next fastest combination that is
+    /// not the baseline; `None` if there is none. `fastest` must be faster than the baseline.
     pub fn comparison_with_next(&self, fastest: &str) -> Option<String> {
         let ranked = self.ranked();
         let best = ranked.iter().find(|row| row.name == fastest)?;

@@ -1,6 +1,6 @@
 //! Wrapping of text to a width, so that a number stays with its unit and an option with its value.
 
-/// Units without a prefix, as in `GB/s`.
+/// Units that may follow a prefix, as `B/s` in `GB/s`.
 const UNITS: [&str; 16] = [
     "B",
     "B/s",
@@ -21,7 +21,7 @@ const UNITS: [&str; 16] = [
 ];
 /// Prefixes of units.
 const PREFIXES: &str = "kKMGTPEmunp";
-/// Units that have no prefix.
+/// Units that never have a prefix.
 const WHOLE_UNITS: [&str; 4] = ["%", "h", "min", "x"];
 /// Characters that may follow a word in a sentence.
 const PUNCTUATION: [char; 7] = [',', '.', ';', ':', ')', ']', '"'];

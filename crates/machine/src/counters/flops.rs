@@ -1,7 +1,7 @@
 //! Floating-point operations of a program, counted by the cores.
 //!
-//! The counters include the calling thread and all processes and threads that it starts afterwards; the kernel adds
-//! up their counts. The counters exclude the work of the kernel; therefore every user may count the operations of
+//! The counters include the calling thread and all processes and threads that it starts afterwards; the kernel adds up
+//! their counts. The counters exclude the work of the kernel; therefore every user may count the operations of their
 //! own programs.
 
 use super::open::{Count, USER_ONLY_INHERITED, open, read, refused};

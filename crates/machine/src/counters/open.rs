@@ -10,8 +10,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 
-/// Structure `perf_event_attr` up to `config2` (`PERF_ATTR_SIZE_VER1`): the fields of Linux 2.6.32, followed by
-/// those up to `config2`. Fields that are not set are zero.
+/// Structure `perf_event_attr` up to the field `config2` (`PERF_ATTR_SIZE_VER1`). Fields that are not set are zero.
 #[repr(C)]
 #[derive(Debug, Default)]
 struct Attributes {

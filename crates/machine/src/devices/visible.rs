@@ -121,7 +121,8 @@ fn visible_to(list: &str, uuids: &[Option<&str>]) -> Vec<usize> {
     list.split(',').map_while(|entry| position(entry.trim(), uuids)).collect()
 }
 
-/// Returns the index of the device that an entry of such a list denotes.
+/// Returns the index of the device that an entry of a visibility variable denotes, e.g. `2` or a UUID; `uuids` are the
+/// UUIDs of the devices.
 fn position(entry: &str, uuids: &[Option<&str>]) -> Option<usize> {
     let number = entry.split('.').next().unwrap_or(entry);
     if let Ok(number) = number.parse::<usize>() {

@@ -71,7 +71,7 @@ fn second_module_per_channel_adds_no_bandwidth() {
     let (gbs, detail) = of("24x2666", 2, false);
     assert_eq!(gbs, 341.2);
     assert!(
-        detail.ends_with("--dimms 24x2666; a node with EPYC 7F52 has 16 channels, so that each has several modules"),
+        detail.ends_with("--dimms 24x2666; a node with EPYC 7F52 has 16 channels, so the given number counts modules"),
         "{detail}"
     );
     assert_eq!(of("24x2666", 1, false).0, 170.6);

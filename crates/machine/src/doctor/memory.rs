@@ -13,7 +13,8 @@ const MIN_LARGE_BLOCKS: f64 = 0.5;
 /// Ratio of used swap space to memory above which pages of a program may be swapped out.
 const MAX_SWAP_SHARE: f64 = 0.01;
 
-/// Ratio of file data that are not yet written to disk to memory, above which disk and memory stay busy for a while.
+/// Amount of file data not yet written to disk, divided by the size of the memory, above which disk and memory stay
+/// busy for a while.
 const MAX_DIRTY_SHARE: f64 = 0.01;
 
 /// Maximum relative difference between the total memory of the NUMA nodes and the memory of the machine. Normally

@@ -5,8 +5,8 @@ use nodegauge_measure::record::HardwareEvent;
 
 const ADAPTERS: &str = "sys/class/infiniband";
 
-/// Error counters of a port (InfiniBand architecture, PortCounters) each with the value at which it stops. Counters
-/// of traffic and congestion are not errors and are omitted.
+/// Error counters of a port (InfiniBand architecture, PortCounters), each with the value at which it stops. Counters of
+/// traffic and congestion are not errors and are omitted.
 const COUNTERS: [(&str, u64); 7] = [
     ("symbol_error", 0xffff),
     ("link_error_recovery", 0xff),

@@ -351,7 +351,7 @@ fn cpus(set: Option<BitmapRef<'_, CpuSet>>) -> Vec<CpuId> {
     cpus
 }
 
-/// Returns the version of an hwloc XML text if it is 3 or later. hwloc 2 refuses such texts without a reason.
+/// Returns the version of an hwloc XML text if it is 3 or later. hwloc 2 refuses these texts without giving a reason.
 pub(super) fn newer_xml_version(text: &str) -> Option<&str> {
     let (_, rest) = text.split_once("<topology version=\"")?;
     let (version, _) = rest.split_once('"')?;

@@ -17,7 +17,7 @@ pub enum RoundOrder {
     ReferenceBeforeEach,
 }
 
-/// Rule for the end of the measurements of a stable cell.
+/// Rule that determines when a stable cell is no longer measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CellRule {
     /// All cells continue until all are stable, because compared cells need the same state of the machine.
@@ -66,7 +66,7 @@ pub struct RepetitionPolicy {
     /// Maximum relative change of the best and the median of a stable figure. With `None`, the rounds continue until
     /// the time is used up.
     pub tolerance: Option<Fraction>,
-    /// Rule for the end of the measurements of a stable cell.
+    /// Rule that determines when a stable cell is no longer measured.
     pub leave: CellRule,
     /// True if the measurement may end in the middle of a round.
     pub ends_within_round: bool,
@@ -81,8 +81,7 @@ pub struct RepetitionPolicy {
     pub measure: Fraction,
 }
 
-/// Number of rounds with which figures that must be stable are expected to become stable: STREAM's
-/// NTIMES.
+/// Number of rounds after which figures are expected to be stable: STREAM's NTIMES.
 const SUFFICIENT: usize = 10;
 
 impl RepetitionPolicy {
@@ -94,9 +93,9 @@ impl RepetitionPolicy {
     }
 }
 
-/// Minimum number of rounds of figures that quote the best of the rounds.
+/// Minimum number of rounds for figures that quote the best of the rounds.
 const FOR_BEST: usize = doubt::BEST.min;
-/// Minimum number of rounds of figures that quote a median or a mean.
+/// Minimum number of rounds for figures that quote a median or a mean.
 const FOR_MEDIAN: usize = doubt::TYPICAL.min;
 
 const NO_TIME: (f64, Duration) = (0.0, Duration::ZERO);
@@ -196,7 +195,7 @@ pub const STANDARD: RepetitionPolicy = RepetitionPolicy {
     ..SWEEP
 };
 
-/// `noise`: one cell, which is measured until the time is used up, because rare detours need a long time.
+/// `noise`: one cell, which is measured until the time is used up, because rare detours occur only in a long time.
 pub const NOISE: RepetitionPolicy = RepetitionPolicy {
     order: RoundOrder::AsGiven,
     seed: 0x6E6F_6973,

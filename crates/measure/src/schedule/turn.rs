@@ -8,7 +8,7 @@ use std::fmt;
 pub struct Turn {
     /// Index of the cell.
     pub cell: usize,
-    /// Number of rounds completed before.
+    /// Number of rounds that were completed before the turn.
     pub round: usize,
     /// Number of samples that the cell still needs, without the warm-up; `None` if no number of
     /// samples was requested.

@@ -129,7 +129,7 @@ fn option_cannot_be_fixed_and_swept() {
     // The name `fast` gives the rate too.
     let both = |option: &str| {
         Err(format!(
-            "name fast and {option} both give the rate\n\
+            "name fast and {option} both specify the rate\n\
              hint: leave out {option}, or the part after '/' in the values of name"
         ))
     };

@@ -12,7 +12,8 @@ use nodegauge_placement::Distance;
 /// Properties of a figure that identify its table.
 type TableKey = (Pattern, Option<String>, Option<Distance>, Option<Vec<PairRank>>);
 
-/// Formats all tables. Sizes have a width of 10 columns; values have two decimals and a width of 20 columns.
+/// Formats all tables. Numbers are in columns of the same width as in OSU's tables: 10 characters for a size, 18 for a
+/// value, and 20 for a message rate. Values have two decimals.
 pub fn tables(record: &Record) -> String {
     let mut out = String::new();
     let mut last: Option<TableKey> = None;

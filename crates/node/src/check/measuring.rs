@@ -55,7 +55,7 @@ const OVERHEAD: Duration = Duration::from_millis(600);
 const GRACE: Duration = Duration::from_millis(1600);
 /// Shortest budget of a measurement.
 const MIN_BUDGET: Duration = Duration::from_millis(500);
-/// Maximum number of own runs from which a bound is computed.
+/// Maximum number of earlier runs of this node from which a bound is computed.
 const OWN_RUNS: u32 = 20;
 
 impl Check<'_> {
@@ -263,8 +263,8 @@ impl Check<'_> {
         None
     }
 
-    /// Returns the bound of a figure from the reference. Without a reference, it is computed from own runs of this test
-    /// with the same size.
+    /// Returns the bound of a figure from the reference. Without a reference, it is computed from earlier runs of this
+    /// test on this node with the same size.
     fn bound(
         &self,
         figure: &NodeFigure,

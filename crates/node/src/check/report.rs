@@ -44,11 +44,11 @@ pub struct ReportedFigure {
     pub name: String,
     /// Symbol of the unit.
     pub unit: &'static str,
-    /// Measurements in order of time.
+    /// Measurements in chronological order, in the unit of the figure.
     pub values: Vec<f64>,
-    /// Value of good nodes, according to the reference or to own runs.
+    /// Value of good nodes in the unit of the figure, according to the reference or to earlier runs of this node.
     pub reference: Option<f64>,
-    /// Worst value of a good node.
+    /// Worst value of a good node, in the unit of the figure.
     pub bound: Option<f64>,
     /// Best measurement divided by the value of good nodes.
     pub share: Option<Fraction>,

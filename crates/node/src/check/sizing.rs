@@ -16,7 +16,7 @@ use std::time::Duration;
 /// Name of the hidden command that measures the rates of first touch and of later passes, and prints the
 /// [`SizingProbe`] as JSON. Its argument is the number of threads.
 pub const MEASURE_TOUCH: &str = "measure-touch";
-/// Size of a cache line.
+/// Size of a cache line, bytes.
 const LINE: u64 = 64;
 /// Divisor of the available memory that gives the maximum memory of the probe.
 const MEMORY_DIVISOR: u64 = 8;

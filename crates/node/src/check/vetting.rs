@@ -282,7 +282,7 @@ fn read_verdict_file(path: &Path, rank: u32) -> Result<Option<RankVerdict>, Trus
 }
 
 /// Selects the nodes to keep, best first; the second list contains the other nodes. Bad nodes are never kept. The
-/// verdict on a node with several ranks is the worst of these ranks.
+/// verdict on a node with several ranks is the worst verdict of these ranks.
 fn chosen(verdicts: Vec<RankVerdict>, keep: usize) -> (Vec<RankVerdict>, Vec<RankVerdict>) {
     let mut nodes: Vec<RankVerdict> = Vec::new();
     for verdict in verdicts {

@@ -110,7 +110,7 @@ fn row(bar: &Bar, values: BarValues, same_doubt: bool, is_best: bool) -> Markup 
     }
     side.push(small("", &values_in_words(bar, values)));
     if let Some(doubt) = &bar.doubt {
-        side.push(small("doubt", if same_doubt { "suspect, for the same reason" } else { doubt }));
+        side.push(small("doubt", if same_doubt { "suspect, for the reason above" } else { doubt }));
     }
     if let Some(earlier) = &bar.earlier {
         let words = format!("{:.2} x {}, {}", earlier.ratio, earlier.value, earlier.name);

@@ -339,8 +339,8 @@ impl Domain {
         max
     }
 
-    /// Runs HPCG's symmetry test with random vectors; returns `|x'Ay - y'Ax| / (2 |x| |A| |y|) / epsilon` for the
-    /// product and for the multigrid cycle.
+    /// Runs HPCG's symmetry test with random vectors; returns `|x'Ay - y'Ax| / (2 |x|^2 |A| |y|^2) / epsilon` for the
+    /// product and for the multigrid cycle. Like the reference code, it uses the squares of the norms of x and y.
     pub fn symmetry_test(&mut self, place: &DomainExchangePoint<'_>, number: usize) -> [f64; 2] {
         let shape = self.levels[0].shape();
         let sum = |x: &[f64], y: &[f64]| place.sum(dot(&shape, x, y), false).0;

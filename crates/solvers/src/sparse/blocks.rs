@@ -174,7 +174,7 @@ impl Blocks {
     }
 }
 
-/// Copies blocks to memory that is read much later, with streaming stores.
+/// Copies blocks with non-temporal stores to memory that is read much later.
 ///
 /// # Panics
 /// Panics if the numbers of blocks differ.

@@ -78,7 +78,7 @@ impl EmptySlices {
         self.starts.len() - 1
     }
 
-    /// Copies the rows of a slice with streaming stores. It must be called by the thread that owns the rows. Rows
+    /// Copies the rows of a slice with non-temporal stores. It must be called by the thread that owns the rows. Rows
     /// after the last row of the thread are empty.
     ///
     /// # Safety

@@ -53,7 +53,7 @@ impl CompiledKernels {
     }
 
     /// Returns a measurement for each requested kernel, from `measured`. For kernels that are missing there, it returns
-    /// an invalid measurement with the reason. `wrong` is the reason for kernels that passed the test.
+    /// an invalid measurement with the reason. `wrong` is the reason for missing kernels that passed the test.
     pub(crate) fn complete(
         &self,
         mut measured: Vec<Measurement>,

@@ -145,7 +145,7 @@ fn about_memcpy(
     let from = nontemporal_memcpy_bytes(&|| observer.interrupted())?;
     let config = point.config();
     let share = config.elements * config.element.bytes() / config.places.len().max(1) as u64;
-    let does = if share >= from { "so it uses them here" } else { "so it does not use them here" };
+    let does = if share >= from { "so memcpy uses them" } else { "so memcpy does not use them" };
     let text = format!(
         "memcpy of this C library uses non-temporal stores from {} on; a thread's share of an array \
          is {}, {does}",

@@ -66,7 +66,8 @@ pub(super) fn planned(
     )
 }
 
-/// Returns the rates of the newest saved run; `None` if it was on another machine or another number of threads.
+/// Returns the rates of the newest saved run; `None` if it was on another machine or with another number of
+/// threads.
 fn saved(
     site: &Site,
     threads: u32,

@@ -132,8 +132,9 @@ impl Source {
         self.output_format
     }
 
-    /// Returns the raised stack limit for the program; `None` if the usual limit is sufficient. With OpenMP, Fortran
-    /// compilers put the arrays of a main program on the stack, which is much too small for them by default.
+    /// Returns the raised stack limit for a Fortran program; `None` for other programs, and if the limit cannot be
+    /// raised. With OpenMP, Fortran compilers put the arrays of a main program on the stack, which is much too small
+    /// for them by default.
     pub fn raised_stack(&self) -> Option<StackLimit> {
         stack::raised().filter(|_| self.output_format == OutputFormat::Fortran)
     }

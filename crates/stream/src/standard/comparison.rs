@@ -43,7 +43,7 @@ const PASSES: usize = 5;
 const RUNS: usize = 3;
 /// Time budget if the user sets the number of samples; practically unlimited.
 const NO_TIME_LIMIT: Duration = Duration::from_secs(1 << 30);
-/// Maximum factor by which a build is expected to be slower than the native kernels on one thread. With [`GRACE`], it
+/// Maximum ratio of the time of a build to the estimated time of the native kernels on one thread. With [`GRACE`], it
 /// determines the time limit of a run.
 const MAX_SLOWDOWN: f64 = 20.0;
 /// Time that is added to the time limit of a run.
@@ -242,7 +242,8 @@ impl Turns<'_> {
         Ok(passes)
     }
 
-    /// Runs a build. Returns the best time of each kernel as a sample, or no sample if the run fails.
+    /// Runs a build. Returns the best time of each kernel as a sample; no sample if the user interrupts the run, or if
+    /// there is no time for it. Fails if the run fails.
     fn run_build(&mut self, i: usize, observer: &dyn Observer) -> Result<Vec<Sample>, TurnFailure> {
         let first = self.candidates[i].runs.is_empty() && !self.longest.is_zero();
         let late = self.end.is_some_and(|end| Instant::now() + self.longest > end);
@@ -452,7 +453,7 @@ struct RunGroup<'a> {
 }
 
 /// Groups the runs by regime. Runs during which the hypervisor moved CPUs are left out. Returns a single group if there
-/// is only one thread and therefore no round trip.
+/// are no regimes, e.g. because a single thread has no round trip.
 fn group<'a>(runs: &'a [BuildRun], regimes: &[Regime]) -> Vec<RunGroup<'a>> {
     if regimes.is_empty() {
         return vec![RunGroup { round_trip: f64::NAN, runs: runs.iter().collect() }];

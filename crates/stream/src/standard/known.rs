@@ -17,7 +17,7 @@ pub struct ContradictedByText {
     pub found: String,
 }
 
-/// Adds the properties that the user gave to those of the text.
+/// Completes the properties in the text with those that the user gave.
 ///
 /// # Errors
 /// Fails if the text contradicts the user.

@@ -83,8 +83,8 @@ impl Trends<'_> {
                     && self.limits.elapsed() + again > self.limits.budget + self.limits.grace()
                 {
                     let text = format!(
-                        "{name}: {count} below the trend; no time left to measure \
-                         again"
+                        "{name}: the rate with {count} is below the trend; no time left to \
+                         measure again"
                     );
                     notices.push(Notice::new(NoticeId::Trend, GAUGE, text));
                     continue;
@@ -112,13 +112,14 @@ impl Trends<'_> {
                 let cell = &self.cells[three[1]];
                 let text = if real {
                     format!(
-                        "{name}: {count} below the trend, confirmed by a second measurement: {}",
+                        "{name}: the rate with {count} is below the trend, confirmed by a second \
+                         measurement: {}",
                         reason(&cell.arrangement.placement, self.topology)
                     )
                 } else {
                     format!(
-                        "{name}: {count} below the trend, not confirmed by a second measurement; \
-                         only the new samples count"
+                        "{name}: the rate with {count} was below the trend, not confirmed by a \
+                         second measurement; only the new samples count"
                     )
                 };
                 notices.push(Notice::new(NoticeId::Trend, GAUGE, text));

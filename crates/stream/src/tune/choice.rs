@@ -37,8 +37,8 @@ impl Choice {
         Self { request: setup.request.clone(), pages: setup.pages, element, loops }
     }
 
-    /// Sets everything that `options` do not fix. The loops were chosen together with their stores and prefetch; they
-    /// are therefore used only if the options set neither of these.
+    /// Sets everything that `options` do not fix. The loops are used only if `options` have the type of the elements
+    /// for which the loops were chosen, and set neither stores, prefetch, nor pages side by side.
     pub fn fill(&self, options: &mut StreamOptions) {
         options.arrays.pages = options.arrays.pages.or(Some(self.pages));
         let open = options.arrays.stores.is_none()

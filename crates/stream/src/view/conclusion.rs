@@ -21,7 +21,7 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
         .or_else(|| rate(record))
 }
 
-/// Returns the workers of a figure as words of a sentence, and their number: threads or ranks.
+/// Returns the workers of a figure (threads or ranks) as words of a sentence, and their number.
 pub(super) fn workers(config: &StreamConfig) -> (String, u64) {
     let threads = config.threads.unwrap_or(0);
     match config.processes {

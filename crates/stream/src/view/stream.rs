@@ -83,7 +83,7 @@ fn rates(figures: &[StreamFigure<'_>]) -> Table {
     columns.table(figures)
 }
 
-/// Returns the picture with the samples of each kernel and the limit of the cores.
+/// Returns the picture with the samples and the limits of each kernel.
 fn strips(figures: &[StreamFigure<'_>], record: &Record) -> Picture {
     let bars = figures.iter().filter_map(|figure| strip(figure, record)).collect();
     let drawing = Drawing::Strips(Card { bars, ..Card::default() });

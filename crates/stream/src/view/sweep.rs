@@ -273,7 +273,7 @@ impl Sweep<'_> {
         at.map_or_else(TableCell::default, |at| self.values.short(at).into())
     }
 
-    /// Returns one row per configuration; columns of one kernel show the charted kernel.
+    /// Returns one row per configuration. Columns for a single kernel show the charted kernel.
     fn rows(&self) -> Vec<SweepRow<'_>> {
         self.cells.iter().map(|cell| SweepRow { cell, kernel: self.charted }).collect()
     }
@@ -349,7 +349,7 @@ impl Sweep<'_> {
 struct SweepRow<'a> {
     /// Figures of the configuration.
     cell: &'a [StreamFigure<'a>],
-    /// Index of the kernel that columns of one kernel show.
+    /// Index of the kernel that is shown in columns for a single kernel.
     kernel: usize,
 }
 

@@ -59,7 +59,8 @@ pub(crate) fn section(record: &Record) -> Section {
         section.gap().push(Block::Text("finalists, with the best loops".to_owned()));
         section.push(table(&finalists));
     }
-    let text = "GB/s: median over the passes of the geometric mean of the kernels' rates; rows of a table are interleaved";
+    let text = "GB/s: geometric mean of the kernels' rates, median of the passes; the rows of a \
+                table were measured interleaved";
     section.gap().push(Block::Text(text.to_owned()));
     if let Some((choice, config)) = all.iter().find(|(m, _)| m.name == "choice") {
         let worth = choice.value.unwrap_or(1.0);

@@ -135,7 +135,8 @@ pub(crate) fn configuration_in_words(config: &StreamConfig) -> String {
 }
 
 /// Returns the ratio of arrays to the caches with which they are compared, in parentheses: the measured caches, or else
-/// the caches that the system reports. It is empty if the caches are unknown. `end` follows the caches.
+/// the caches that the system reports. It is empty if the caches are unknown. `end` is text that
+/// follows the caches.
 pub(crate) fn times_caches(
     times: Option<f64>,
     measured: Option<u64>,

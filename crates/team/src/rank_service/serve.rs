@@ -1,4 +1,4 @@
-//! A rank: it connects to the coordinator, handles requests, responds, and ends.
+//! Main function of a rank: connects to the coordinator, handles requests, responds, and ends.
 
 use super::protocol::{self, FromRank, Handshake, Protocol, ToRank};
 use super::{ABANDONED, SAME_COMMAND, cannot, join_timeout, link};

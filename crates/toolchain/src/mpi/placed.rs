@@ -95,7 +95,7 @@ impl MpiLaunch<'_> {
         matches!(self.ranks, RankPlaces::Planned { .. })
     }
 
-    /// True if this process runs in a job of a batch system.
+    /// True if this process runs in a Slurm job.
     pub fn is_in_job() -> bool {
         std::env::var_os("SLURM_JOB_ID").is_some()
     }
@@ -106,7 +106,7 @@ impl MpiLaunch<'_> {
         self.arguments_in(rankfile, Self::is_in_job())
     }
 
-    /// Like [`Self::arguments`], but `in_job` specifies whether the process runs in a job of a batch system.
+    /// Returns the options as [`Self::arguments`] does; `in_job` is true if the process runs in a Slurm job.
     pub fn arguments_in(&self, rankfile: &str, in_job: bool) -> LauncherArguments {
         let kind = self.launcher.kind;
         let mut words = Vec::new();

@@ -20,7 +20,7 @@ struct OutputFile<'a> {
 }
 
 /// Imports files with records of other histories and files with outputs of other programs. All outputs are read once
-/// before anything is saved, and again to save them, so that only one run is in memory.
+/// before anything is saved, and again to save them, so that only some of the runs are in memory at any time.
 pub(super) fn execute(
     files: &[PathBuf],
     described: &RunDescription<'_>,
