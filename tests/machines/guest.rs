@@ -83,6 +83,27 @@ mappings() {
     done 2>/dev/null
 }
 
+# Waits until $1 processes of the program have touched $2 MiB each and touch no more, and writes their mappings to
+# /tmp/mappings. Fails if process $3 ends before.
+settle() {
+    before=0
+    while kill -0 "$3" 2>/dev/null; do
+        mappings >/tmp/mappings
+        total=$(awk -v count="$1" -v mib="$2" '
+            { split($NF, part, "="); sum[$1] += part[2]; total += part[2] }
+            END {
+                for (path in sum) if (sum[path] >= mib * 1024) full++
+                print (full >= count) ? total : 0
+            }' /tmp/mappings)
+        if [ "$total" != 0 ] && [ "$total" = "$before" ]; then
+            return 0
+        fi
+        before=$total
+        usleep 20000
+    done
+    return 1
+}
+
 # Runs a command; as soon as $1 processes have touched $2 MiB each and touch no more, writes to /tmp/look what the
 # kernel reports of them.
 look() {
@@ -92,30 +113,46 @@ look() {
     echo "never: fewer than $count processes had $mib MiB" >/tmp/look
     "$@" &
     program=$!
-    before=0
-    while kill -0 $program 2>/dev/null; do
-        mappings >/tmp/mappings
-        total=$(awk -v count="$count" -v mib="$mib" '
-            { split($NF, part, "="); sum[$1] += part[2]; total += part[2] }
-            END {
-                for (path in sum) if (sum[path] >= mib * 1024) full++
-                print (full >= count) ? total : 0
-            }' /tmp/mappings)
-        if [ "$total" != 0 ] && [ "$total" = "$before" ]; then
-            {
-                cat /tmp/mappings
-                for path in $(cut -d ' ' -f 1 /tmp/mappings | uniq); do
-                    for task in "${path%numa_maps}"task/*; do
-                        echo "$path $(taskset -p "${task##*/}")"
-                    done
+    if settle "$count" "$mib" $program; then
+        {
+            cat /tmp/mappings
+            for path in $(cut -d ' ' -f 1 /tmp/mappings | uniq); do
+                for task in "${path%numa_maps}"task/*; do
+                    echo "$path $(taskset -p "${task##*/}")"
                 done
-            } >/tmp/look
-            break
-        fi
-        before=$total
-        usleep 20000
-    done
+            done
+        } >/tmp/look
+    fi
     rm -f /tmp/mappings
+    wait $program
+}
+
+# Runs a command like look, but without its output. Stops its processes, prints what `nodegauge where` reports of them,
+# and then what the kernel reports: the CPU and the allowed CPUs of each thread, and the memory.
+where_of() {
+    count=$1
+    mib=$2
+    shift 2
+    "$@" >/tmp/ignored 2>&1 &
+    program=$!
+    if settle "$count" "$mib" $program; then
+        pids=$(cut -d ' ' -f 1 /tmp/mappings | uniq | cut -d / -f 3)
+        kill -STOP $pids
+        nodegauge where $pids --verbose --json
+        for pid in $pids; do
+            for task in /proc/$pid/task/*; do
+                cpu=$(sed 's/.*) //' "$task/stat" | cut -d ' ' -f 37)
+                allowed=$(awk '/^Cpus_allowed_list:/ { print $2 }' "$task/status")
+                echo "kernel $pid thread ${task##*/} $cpu $allowed"
+            done
+            sed "s/^/kernel $pid map /" "/proc/$pid/numa_maps"
+            awk -v pid="$pid" '/^AnonHugePages:/ { print "kernel", pid, "huge", $2 }' "/proc/$pid/smaps_rollup"
+        done
+        kill -CONT $pids
+    else
+        cat /tmp/ignored >&2
+    fi
+    rm -f /tmp/mappings /tmp/ignored
     wait $program
 }
 "##;

@@ -18,6 +18,7 @@ mod disk;
 mod fields;
 mod guest;
 mod hmat;
+mod jobs;
 mod look;
 mod nfs;
 mod old;

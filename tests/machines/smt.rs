@@ -2,6 +2,7 @@
 
 use crate::fields::measurements;
 use crate::guest::{Guest, Shape, Shared};
+use crate::jobs::jobs;
 use crate::look::{machine_of, masks, processes};
 use serde_json::json;
 use std::collections::BTreeSet;
@@ -43,6 +44,11 @@ static SMT: Shape = Shape {
             "ranks",
             "nodegauge stream --ranks 4 --policy 4 --rank-map core --size 200000elements --kernels triad --samples 2 \
              --json -",
+        ),
+        (
+            "where",
+            "echo RUN threads; where_of 1 12 nodegauge stream --threads 8 --size 600000elements --kernels triad \
+             --samples 2 --no-save",
         ),
         ("no-threads", "nodegauge stream --threads 9"),
     ],
@@ -102,6 +108,22 @@ fn smt_cores_have_one_thread_each_unless_more_are_requested() {
     }
     assert_eq!(figure("threads")["config"]["threads"], 8);
     assert_eq!(single(guest, "threads-look").len(), 8);
+}
+
+#[test]
+fn smt_job_is_reported_as_by_the_kernel() {
+    let Some(guest) = guest() else { return };
+    let jobs = jobs(&guest.result("where").exits(0));
+    let job = &jobs[0].1;
+    job.assert_matches_kernel(&jobs[0].0, 4);
+    // Each hardware thread has a measuring thread, and siblings are on the same core.
+    let threads = job.processes[0]["threads"].as_array().unwrap();
+    let mut seen = BTreeSet::new();
+    for thread in threads.iter().filter(|thread| thread["allowed"] == thread["cpu"].to_string()) {
+        assert_eq!(thread["core"], json!(thread["cpu"].as_u64().unwrap() / 2), "{thread}");
+        seen.insert(thread["cpu"].as_u64());
+    }
+    assert_eq!(seen.len(), 8, "{threads:#?}");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use crate::fields::measurements;
 use crate::guest::{Guest, Shape, Shared};
+use crate::jobs::jobs;
 use crate::look::{Mapping, machine_of, mapping, mappings, processes};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -56,6 +57,16 @@ static T2K: Shape = Shape {
         ),
         ("program", "nodegauge sweep policy=0-5 --samples 2 --no-save -- ./placed"),
         ("program-placed", "cat placed.txt"),
+        (
+            "where",
+            "for map in block cyclic; do
+                 for policy in 0 1 2 3 4 5; do
+                     echo RUN $policy $map
+                     where_of 4 12 nodegauge stream --ranks 4 --policy $policy --rank-map $map --size 600000elements \
+                         --kernels triad --samples 2 --no-save
+                 done
+             done",
+        ),
         ("no-pages", "nodegauge stream --pages 2m --size 100000elements"),
         ("no-map", "nodegauge stream --ranks 17 --policy 3"),
         ("no-policy", "nodegauge stream --ranks 4 --policy 6"),
@@ -217,6 +228,18 @@ fn t2k_policies_determine_cpus_and_memory_of_a_program() {
                 _ => {}
             }
         }
+    }
+}
+
+#[test]
+fn t2k_jobs_are_reported_as_by_the_kernel_for_all_policies_and_maps() {
+    let Some(guest) = guest() else { return };
+    let jobs = jobs(&guest.result("where").exits(0));
+    assert_eq!(jobs.len(), 12);
+    for (name, job) in &jobs {
+        job.assert_matches_kernel(name, 4);
+        let ranks = job.processes.iter().filter(|process| process["rank"].is_u64());
+        assert_eq!(ranks.count(), 4, "{name}");
     }
 }
 

@@ -3,6 +3,7 @@
 
 use crate::fields::{measurements, texts};
 use crate::guest::{Guest, Shape, Shared};
+use crate::jobs::jobs;
 use crate::look::{machine_of, mappings, masks, pairs_of_nodes, processes};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -66,6 +67,13 @@ static TWO: Shape = Shape {
             "inherited",
             "numactl --interleave=all taskset 4 nodegauge stream --size 300000elements --kernels copy --samples 2 \
              --json -",
+        ),
+        (
+            "where",
+            "echo RUN bind:1, 2 MiB; where_of 1 12 nodegauge stream --numa bind:1 --pages 2m --size 600000elements \
+             --kernels triad --samples 2 --no-save
+             echo RUN interleave; where_of 1 12 nodegauge stream --numa interleave --size 600000elements \
+             --kernels triad --samples 2 --no-save",
         ),
         ("matrix", "nodegauge memory matrix --size 8MiB --samples 1 --json -"),
         ("no-node", "nodegauge stream --numa bind:7"),
@@ -167,6 +175,17 @@ fn two_numa_nodes_and_one_cpu_are_inherited_from_numactl_and_taskset() {
     assert_eq!(inherited["policy"], "interleave");
     assert_eq!((&inherited["nodes"], &inherited["cpus"]), (&json!([0, 1]), &json!([2])));
     assert_eq!(measurements(&record)[0]["config"]["places"], json!([[2]]));
+}
+
+#[test]
+fn two_numa_nodes_have_jobs_as_reported_by_the_kernel() {
+    let Some(guest) = guest() else { return };
+    let jobs = jobs(&guest.result("where").exits(0));
+    assert_eq!(jobs.len(), 2);
+    for (name, job) in &jobs {
+        job.assert_matches_kernel(name, 2);
+    }
+    assert!(jobs[0].1.processes[0]["memory"]["page_sizes"]["2097152"].is_u64(), "{jobs:#?}");
 }
 
 #[test]

@@ -409,10 +409,11 @@ pub fn launcher_abis(
     launcher: Option<&MpiImplementation>,
     is_set: impl Fn(&str) -> bool,
 ) -> Vec<&'static MpiAbi> {
-    let own = MPI_ABIS.iter().find(|abi| match &abi.implementation {
-        Some(own) => launcher == Some(own) || is_set(own.srun_variable),
-        None => false,
-    });
+    let implementation = |is_own: &dyn Fn(&MpiImplementation) -> bool| {
+        MPI_ABIS.iter().find(|abi| abi.implementation.as_ref().is_some_and(is_own))
+    };
+    let own = implementation(&|own| launcher == Some(own))
+        .or_else(|| implementation(&|own| is_set(own.srun_variable)));
     // By default, srun starts ranks with the process manager interface of MPICH.
     let own = own.or_else(|| MPI_ABIS.iter().find(|abi| **abi == MPICH));
     own.into_iter().chain(MPI_ABIS.iter().filter(|abi| abi.implementation.is_none())).collect()
@@ -483,6 +484,7 @@ mod tests {
         let mpich = ["MPICH's ABI", "the ABI of MPI 5"];
         assert_eq!(titles("Open MPI", &["PMI_FD"]), open_mpi);
         assert_eq!(titles("MPICH", &[]), mpich);
+        assert_eq!(titles("MPICH", &["PMIX_RANK"]), mpich);
         assert_eq!(titles("Slurm", &[]), mpich);
         assert_eq!(titles("Slurm", &["PMI_FD"]), mpich);
         assert_eq!(titles("Slurm", &["PMIX_RANK"]), open_mpi);

@@ -98,7 +98,7 @@ nodegauge_measure::config! {
         symmetry: Vec<f64> = Observation "departure from symmetry";
         /// Number of iterations with a large diagonal, without and with the preconditioner.
         spectral_iterations: Vec<u64> = Observation "iterations with a large diagonal";
-        /// Setup time, seconds; a tenth of it is added to the time of each set.
+        /// Set-up time, seconds; a tenth of it is added to the time of each set.
         setup_s: keys::setup_s;
         /// Memory of matrix and vectors, bytes.
         matrix_bytes: shared::matrix_bytes;

@@ -6,7 +6,7 @@ use nodegauge_measure::schedule::TurnFailure;
 use nodegauge_placement::SysError;
 use nodegauge_team::TeamError;
 
-/// Error during the setup of memory and threads, or during a measurement.
+/// Error during the set-up of memory and threads, or during a measurement.
 #[derive(Debug, thiserror::Error)]
 pub enum ArenaError {
     /// The team of threads failed.

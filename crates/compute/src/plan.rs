@@ -31,7 +31,7 @@ const SMALLER: &str = "a smaller --order, or one library (--blas)";
 const LIBRARY_OVER_BUILT_IN: f64 = 2.0;
 /// Maximum time for generating and checking the matrix, as a share of the predicted time of a solve.
 const MAX_OVERHEAD_SHARE: f64 = 0.25;
-/// Share of the budget in which libraries and kernels are compared, in addition to the first four measurements of every
+/// Share of the budget in which libraries and kernels are compared, in addition to the first five measurements of every
 /// candidate.
 const CHOICE_SHARE: f64 = 0.15;
 /// Assumed clock in Hz and operations per cycle of an unknown core; most cores reach these values.

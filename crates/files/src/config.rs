@@ -75,7 +75,7 @@ nodegauge_measure::config! {
         device_share_basis: Option<String> = Observation "device share basis";
         /// Class of the share: `cached`, `device` or `mixed`.
         served: Option<String> = Observation "served";
-        /// Bytes of all workers divided by the time from the start to the end of the last worker, B/s.
+        /// Bytes of all workers divided by the time from the common start to the end of the last worker, B/s.
         parent_rate: f64 = Observation "parent rate";
         /// Rate of the slowest worker, B/s.
         worker_rate_min: f64 = Observation "worker rate min";

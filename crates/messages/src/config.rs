@@ -63,7 +63,7 @@ config! {
         p50: f64 = Observation "50th percentile";
         /// 90th percentile that another program printed, in the unit of the figure.
         p90: f64 = Observation "90th percentile";
-        /// Value that 99 of 100 batches reach or exceed in performance, in the unit of the figure.
+        /// 99th percentile of the batches, from the best to the worst, in the unit of the figure.
         p99: f64 = Observation "99th percentile";
         /// First value of the figure, if it deviated from its curve and was measured again.
         dip: DipConfig = Observation "dip";

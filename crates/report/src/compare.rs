@@ -234,14 +234,15 @@ fn fits_table(difference: &Difference) -> bool {
 
 /// Returns a text of at most `shown` characters; the middle of a longer text is left out.
 pub(crate) fn cut(text: &str, shown: usize) -> String {
+    const GAP: &str = " ... ";
     let letters: Vec<char> = text.chars().collect();
     if letters.len() <= shown {
         return text.to_owned();
     }
-    let half = shown / 2 - 2;
+    let half = shown.saturating_sub(GAP.len()) / 2;
     let [start, end] = [&letters[..half], &letters[letters.len() - half..]]
         .map(|range| range.iter().collect::<String>());
-    format!("{start} ... {end}")
+    format!("{start}{GAP}{end}")
 }
 
 /// Returns the table of a test. If a single key distinguishes all pairs, e.g. the size, the headings are the names of
