@@ -123,7 +123,7 @@ pub fn skip(part: Part, why: &str) {
 }
 
 #[test]
-fn required_parts_are_known() {
+fn required_parts_are_parsed_and_unknown_parts_are_refused() {
     assert_eq!(required("mpi,slurm"), [Part::Mpi, Part::Slurm]);
     assert_eq!(required(""), []);
     required(&std::env::var("NODEGAUGE_REQUIRE").unwrap_or_default());

@@ -42,7 +42,7 @@ fn long_sum_is_refused_for_a_short_budget_and_can_be_interrupted() {
 }
 
 #[test]
-fn hpcg_reports_the_rating_the_kernels_and_the_tests() {
+fn hpcg_reports_a_rating_and_its_kernels_and_tests() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;
@@ -60,7 +60,7 @@ fn hpcg_reports_the_rating_the_kernels_and_the_tests() {
 }
 
 #[test]
-fn hpcg_stores_a_column_index_for_each_coefficient() {
+fn rules_option_does_not_change_the_matrix_of_hpcg() {
     let harness = Harness::new();
     let run = ["apps", "hpcg", "--grid", "16", "--threads", "1", "--samples", "1", "--json", "-"];
     let rating = |record: &Value| {

@@ -343,7 +343,7 @@ fn scripts_contain_the_launch_command_and_comments_on_the_placement() {
 }
 
 #[test]
-fn emit_refuses_json_unknown_launchers_and_several_placements() {
+fn emit_option_refuses_json_and_unknown_launchers_and_several_placements() {
     let harness = Harness::new();
     harness.run(&["places", "--emit", "omp", "--json"]).exits(2).warns("cannot be used with");
     harness.run(&["places", "--emit", "lsf"]).exits(2).warns("unknown value 'lsf'");

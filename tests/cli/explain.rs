@@ -114,7 +114,7 @@ fn explain_refuses_several_thread_counts_and_stream_text() {
 }
 
 #[test]
-fn explain_accepts_every_option_in_its_help_and_refuses_against() {
+fn explain_accepts_every_option_in_its_help_and_refuses_the_against_option() {
     let harness = Harness::new();
     let help = harness.run(&["explain", "--help"]).exits(0);
     let help = help.prints_words(&format!("{}; finally, memcpy", STEPS.join(", ")));

@@ -211,7 +211,7 @@ fn with_firmware(version: &str) -> Value {
 }
 
 #[test]
-fn earlier_records_come_from_folder_standard_input_or_history() {
+fn earlier_records_come_from_a_folder_or_standard_input_or_the_history() {
     let harness = Harness::new();
     let mut lines = String::new();
     for (host, mut record) in fleet() {
@@ -426,7 +426,7 @@ fn pipe_in_a_folder_is_skipped_and_pipe_as_argument_is_read() {
 }
 
 #[test]
-fn lists_for_other_programs_use_the_names_given_with_nodes() {
+fn lists_for_other_programs_use_the_names_of_the_nodes_option() {
     let harness = Harness::new();
     let mut lines = String::new();
     for (host, mut record) in fleet() {

@@ -319,7 +319,7 @@ fn conditions_and_validity_determine_the_exit_code_of_report() {
 }
 
 #[test]
-fn hostile_texts_are_escaped_in_metrics_text_junit_and_markdown() {
+fn hostile_texts_are_escaped_in_metrics_and_text_and_junit_and_markdown() {
     let harness = Harness::new();
     let file = harness.write("hostile.json", hostile("run").to_string());
     let report = |format: &str| {

@@ -163,7 +163,7 @@ fn program_with_arrays_on_the_stack_runs_under_the_usual_limit() {
 }
 
 #[test]
-fn compiler_all_is_refused_for_fortran() {
+fn option_compiler_all_is_refused_for_fortran() {
     let harness = Harness::new();
     let source = harness.write("stream.f", PROGRAM);
     let outcome = harness.run(&["stream", "--standard", &source, "--compiler", "all"]).exits(2);

@@ -56,7 +56,7 @@ fn plan_shows_its_formulas_without_measuring() {
 }
 
 #[test]
-fn hpl_plans_for_a_described_machine() {
+fn hpl_plan_is_made_for_a_described_machine() {
     let harness = Harness::new();
     let plan = |machine: &str, more: &[&str]| {
         harness.run(&[&["hpl", "--plan", "--topology", machine], more].concat())
@@ -261,7 +261,7 @@ mod thorough {
     }
 
     #[test]
-    fn hpl_figures_work_in_expect_csv_and_compare() {
+    fn hpl_figures_are_accepted_by_expect_csv_and_compare() {
         let harness = Harness::new();
         harness
             .run(

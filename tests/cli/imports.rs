@@ -172,7 +172,7 @@ fn unreadable_runs_are_reported_and_the_other_runs_are_saved() {
 }
 
 #[test]
-fn read_prints_records_without_saving_them() {
+fn read_command_prints_records_without_saving_them() {
     let harness = Harness::new();
     let stream = harness.write("stream.txt", recorded("stream/tests/outputs/stream-gcc-2t.txt"));
     let osu = harness.write("osu.txt", recorded("messages/tests/outputs/osu72-ompi-osu_bw.txt"));

@@ -70,7 +70,7 @@ fn processes_and_a_single_layout_can_be_selected() {
 }
 
 #[test]
-fn page_shows_files_and_latencies_and_conditions_set_the_exit_code() {
+fn page_shows_latencies_of_files_while_conditions_set_the_exit_code() {
     let harness = Harness::new();
     let args = ["--files", "20", "--threads", "2", "--samples", "2", "--no-save"];
     let outcome = metadata(&harness, &args).exits(0);

@@ -87,7 +87,7 @@ fn two_busy_processes_on_one_cpu_are_reported() {
 }
 
 #[test]
-fn where_conditions_determine_the_exit_code() {
+fn conditions_of_the_where_command_determine_its_exit_code() {
     let running = Running::start("sh", &["-c", "while :; do :; done"]);
     let pid = running.pid();
     let harness = Harness::new();

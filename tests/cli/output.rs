@@ -98,7 +98,7 @@ fn missing_folder_is_refused_before_measuring() {
 }
 
 #[test]
-fn quiet_prints_only_requested_output() {
+fn quiet_option_prints_only_requested_output() {
     let harness = Harness::new();
     harness.stream(&["--quiet"]).exits(0).warns_nothing().prints_nothing();
     harness.run(&["history", "list"]).exits(0).prints("triad");

@@ -134,7 +134,7 @@ fn program_runs_with_the_given_place_threads_and_pages() {
 }
 
 #[test]
-fn one_rank_runs_without_a_launcher_and_too_many_are_left_out() {
+fn single_rank_runs_without_a_launcher_and_too_many_ranks_are_left_out() {
     let harness = Harness::new();
     let log = harness.arg("log");
     let script = format!("echo $NODEGAUGE_RANK of $NODEGAUGE_RANKS: $OMP_NUM_THREADS >>'{log}'");

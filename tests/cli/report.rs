@@ -51,7 +51,7 @@ fn hostile_text_is_escaped() {
 }
 
 #[test]
-fn report_shows_missing_data_and_stays_small() {
+fn report_names_missing_data_and_stays_small() {
     let harness = Harness::new();
     let page = |name: &str| {
         let page = report(&harness, golden(name).to_str().unwrap());

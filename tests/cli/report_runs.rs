@@ -258,7 +258,7 @@ fn trend_separates_configurations() {
 
 /// If a picture cannot show all configurations, each has its own picture.
 #[test]
-fn trend_of_many_configurations_has_a_picture_for_each() {
+fn trend_of_many_configurations_has_a_picture_per_configuration() {
     let harness = Harness::new();
     mixed(&harness, &["4k", "thp", "2m", "1g", "auto"]);
     let page = page_of(&harness, &["--trend", "kind=mixed"]);

@@ -108,7 +108,7 @@ mod thorough {
     }
 
     #[test]
-    fn saved_valid_figures_become_points_and_expectations_apply() {
+    fn saved_valid_figures_become_points_and_accept_expectations() {
         let harness = Harness::new();
         let saved = harness.stream_record(&[]);
         let is_valid = named(&saved, "triad")["validity"]["status"] == "valid";

@@ -77,7 +77,7 @@ fn two_findings_are_shown_and_the_others_counted(outcome: &Outcome, record: &Val
 }
 
 #[test]
-fn quick_and_full_exclude_each_other() {
+fn quick_and_full_options_exclude_each_other() {
     Harness::new().run(&["run", "--quick", "--full"]).exits(2).warns("cannot be used with");
 }
 

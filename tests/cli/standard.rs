@@ -85,7 +85,7 @@ fn standard_result_is_reported_with_the_variant() {
 }
 
 #[test]
-fn gcc_commands_of_compiler_all_use_openmp() {
+fn option_compiler_all_gives_gcc_commands_with_openmp() {
     let place = Place::new("", PASSED);
     let record = place.record(0, &["--compiler", "all"]);
     let commands: Vec<&str> = figures(&record, "standard")
@@ -100,7 +100,7 @@ fn gcc_commands_of_compiler_all_use_openmp() {
 }
 
 #[test]
-fn table_distinguishes_standard_and_variant() {
+fn table_distinguishes_the_standard_result_from_the_variant() {
     let place = Place::new("", PASSED);
     place
         .stream(&["--compiler", "gcc", "--element", "f32", "--offset", "8"])

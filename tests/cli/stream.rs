@@ -441,7 +441,7 @@ fn invalid_plan_options_are_refused_with_a_hint() {
 }
 
 #[test]
-fn small_arrays_are_suspect_with_a_reason() {
+fn figures_of_small_arrays_are_suspect_with_a_reason() {
     let args =
         ["stream", "--no-save", "--json", "-", "--size", "1000elements", "--dimms", "1024x20000"];
     let record = Harness::new().run(&[&args[..], &FAST[..2]].concat()).exits(0).json();

@@ -165,7 +165,7 @@ mod thorough {
 
     /// Arrays of 1 MiB fit in a cache or violate STREAM's rule. Every mode reports this.
     #[test]
-    fn arrays_in_a_cache_are_suspect_in_every_mode() {
+    fn figures_of_arrays_in_a_cache_are_suspect_in_every_mode() {
         let harness = Harness::new();
         let size: &[&str] = &["--size", "1MiB"];
         let modes: [(&[&str], &[&str]); 7] = [

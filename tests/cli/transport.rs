@@ -106,7 +106,7 @@ fn requested_transport_accepts_the_options_of_the_mpi_probe() {
 }
 
 #[test]
-fn patterns_that_need_mpi_are_refused() {
+fn patterns_that_need_an_mpi_are_refused_if_there_is_none() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;

@@ -44,7 +44,7 @@ fn device_share(figure: &Value) -> f64 {
 }
 
 #[test]
-fn disk_is_distinguished_from_the_cache() {
+fn disk_reads_are_distinguished_from_cached_reads() {
     let Some(guest) = guest() else { return };
     let cached = guest.result("cached").exits(0).json();
     let read = &measurements(&cached)[1];

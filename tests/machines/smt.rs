@@ -76,7 +76,7 @@ fn single(guest: &Guest, look: &str) -> Vec<u64> {
 }
 
 #[test]
-fn smt_cores_match_the_kernel() {
+fn smt_cores_match_those_that_the_kernel_reports() {
     let Some(guest) = guest() else { return };
     let machine = machine_of(guest);
     let processor = &machine["processor"];
@@ -86,7 +86,7 @@ fn smt_cores_match_the_kernel() {
 }
 
 #[test]
-fn smt_limit_includes_both_sockets() {
+fn smt_memory_limit_includes_both_sockets() {
     let Some(guest) = guest() else { return };
     let memory = guest.result("machine").exits(0).json()["machine"]["memory"].clone();
     // Skylake-SP has six channels of DDR4-2666 per socket.

@@ -116,7 +116,7 @@ fn two_numa_nodes_contain_the_memory_of_their_threads() {
 }
 
 #[test]
-fn two_numa_nodes_have_bound_memory_only_on_the_given_node() {
+fn two_numa_nodes_have_bound_memory_only_on_the_given_numa_node() {
     let Some(guest) = guest() else { return };
     let record = guest.result("bound").exits(0).json();
     assert_eq!(numa(&record)["got"], json!({"1": 1.0}));

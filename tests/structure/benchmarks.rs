@@ -39,7 +39,7 @@ fn tables_of_benchmarks_match_results() {
 }
 
 #[test]
-fn peers_refer_to_existing_headings() {
+fn rows_of_the_peer_table_refer_to_existing_headings() {
     let anchors = anchors(&text(CHAPTER));
     for section in column("benches/results/peers.csv", 4) {
         assert!(anchors.contains(&section), "{CHAPTER} has no heading for #{section}");

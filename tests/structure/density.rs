@@ -65,7 +65,7 @@ fn product_files() -> Vec<ProductFile> {
 }
 
 #[test]
-fn functions_with_several_closures_do_not_increase() {
+fn number_of_functions_with_several_closures_does_not_increase() {
     let mut dense = Vec::new();
     for file in product_files() {
         let mut function = "";
@@ -101,7 +101,7 @@ fn lines_do_not_bind_variables_by_tuple() {
 }
 
 #[test]
-fn closures_bound_by_let_do_not_increase() {
+fn number_of_closures_per_function_does_not_increase() {
     let mut closures = 0;
     let mut functions = 0;
     for file in product_files() {

@@ -239,7 +239,7 @@ fn thresholds_in_the_method_chapter_match_the_sources() {
 }
 
 #[test]
-fn shares_in_files_with_listed_thresholds_are_listed() {
+fn share_constants_of_files_with_thresholds_are_listed() {
     let (rows, sources) = chapter_and_sources();
     let mut missing = String::new();
     for (file, words) in &sources {

@@ -686,7 +686,7 @@ mod tests {
     }
 
     #[test]
-    fn reserved_memory_does_not_change_the_size() {
+    fn reserved_memory_does_not_change_the_rounded_memory_size() {
         assert_eq!(rounded_memory(376_900 << 20), rounded_memory(376_100 << 20));
         assert_ne!(rounded_memory(376 << 30), rounded_memory(345 << 30));
     }

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn points_are_from_the_fastest_workers() {
+    fn roofline_points_are_those_of_the_fastest_workers() {
         let config = |threads, flops: u64, bytes: u64, share| {
             let mut config = IccgConfig {
                 n: Some(30),

@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn fourth_array_does_not_change_layout_of_others() {
+    fn fourth_array_does_not_change_the_layout_of_the_other_arrays() {
         for layout in [ArrayLayout::Staggered, ArrayLayout::Sequential { offset: 3 }] {
             let config = three(12_345, layout);
             let offsets: Vec<u64> = config.offsets().collect();

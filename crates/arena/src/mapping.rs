@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn only_reserved_pages_on_existing_bound_nodes_are_checked() {
+    fn only_reserved_pages_on_existing_bound_numa_nodes_are_checked() {
         let check = |pages, policy: &MemoryPolicy| {
             PagedMapping::check_bound(Bytes::mib(1 << 30), pages, policy, 1)
         };

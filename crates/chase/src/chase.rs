@@ -481,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn chase_takes_returned_number_of_steps() {
+    fn chase_returns_the_number_of_its_steps() {
         let mut memory = vec![Aligned([0; 8]); 100];
         let start = memory.as_mut_ptr() as usize;
         let cycle = Cycle::new(6400, ChaseOrder::default()).unwrap();

@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn witness_measures_round_trip_of_single_worker() {
+    fn single_worker_has_a_round_trip_if_a_cpu_is_spare() {
         let allowed = nodegauge_placement::pin::current_affinity().unwrap();
         let spare = allowed.get(1).copied();
         let mut pool = WitnessedPool::start(&[vec![allowed[0]]], spare).unwrap();

@@ -206,7 +206,7 @@ mod tests {
     use nodegauge_placement::MemoryPolicy;
 
     #[test]
-    fn reporters_measure_while_other_worker_runs() {
+    fn reporters_measure_while_another_worker_runs() {
         let bytes = 1 << 20;
         let mut pool = WitnessedPool::start(&[Vec::new(), Vec::new()], None).unwrap();
         let pages = RequestedPages::Base;

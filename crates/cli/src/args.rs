@@ -734,7 +734,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requested_budget_sets_a_deadline_for_helpers() {
+    fn requested_budget_sets_a_deadline_for_helper_processes() {
         let left = |words: &str| {
             let words = ["nodegauge"].into_iter().chain(words.split_whitespace());
             let matches = command().try_get_matches_from(words).unwrap();

@@ -257,7 +257,7 @@ mod tests {
     /// Lists all keys of a gauge whose role or type differs from that of the shared key with the same name. The
     /// declarations of these keys give the reasons.
     #[test]
-    fn key_exceptions_are_listed() {
+    fn keys_that_differ_from_the_shared_keys_are_listed() {
         let kinds = registry();
         let mut exceptions: BTreeSet<(&str, &str)> = BTreeSet::new();
         for kind in kinds.kinds() {

@@ -468,7 +468,7 @@ mod tests {
     use nodegauge_lu::random::Sequence;
 
     #[test]
-    fn variable_is_recommended_only_if_default_kernels_are_slower() {
+    fn environment_variable_is_recommended_only_if_default_kernels_are_slower() {
         let of = |default, disturbance| {
             advice("OpenBLAS", "OPENBLAS_CORETYPE=Cooperlake", default, disturbance)
         };
@@ -524,7 +524,7 @@ mod tests {
     }
 
     #[test]
-    fn faster_of_two_is_chosen_in_99_of_100_disturbed_searches() {
+    fn faster_of_two_candidates_is_chosen_in_99_of_100_disturbed_searches() {
         const SEARCHES: usize = 500;
         let mut uniform = vec![0.0; 4 * 20 * 2 * SEARCHES];
         let hour = Instant::now() + Duration::from_secs(3600);

@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn saved_figures_require_this_machine_and_dgemm_its_thread_count() {
+    fn saved_figures_need_the_same_machine_and_dgemm_rates_need_the_same_thread_count() {
         let live = site(MachineSource::Live);
         let saved = |test: &str, name: &str| Some(saved_on(&live.machine, (test, name), 4));
         let options = request(&saved).options(&live, 4).unwrap();

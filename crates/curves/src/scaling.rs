@@ -610,7 +610,7 @@ mod tests {
     }
 
     #[test]
-    fn cores_are_counted_once_on_their_node() {
+    fn cores_are_counted_once_on_their_numa_node() {
         let text = "Package:2 NUMANode:1 L3Cache:1 Core:2 PU:2";
         let topology = Topology::load(&TopologySource::Synthetic(text.to_owned())).unwrap();
         assert_eq!(cores_by_node(&topology, &places(&[0, 1, 2])), [2, 0]);
@@ -620,7 +620,7 @@ mod tests {
     }
 
     #[test]
-    fn scaling_names_are_recognised() {
+    fn names_of_scaling_figures_are_recognised() {
         for name in ["copy_2", "triad_one_L2", "saturated_3:1"] {
             assert!(is_name(name), "{name}");
         }

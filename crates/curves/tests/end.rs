@@ -31,7 +31,7 @@ impl Observer for Ending {
 }
 
 #[test]
-fn interruption_during_set_up_ends_ceilings() {
+fn interruption_during_set_up_ends_the_measurement_of_ceilings() {
     let source = TopologySource::Synthetic("Package:1 L3Cache:1(size=2MB) Core:1 PU:1".to_owned());
     let topology = Topology::load(&source).unwrap();
     let mut machine = Machine::default();

@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn detour_counts_in_quantum_of_its_start() {
+    fn detour_is_counted_in_the_quantum_of_its_start() {
         let detours = vec![Detour { start: 5, length: 30 }, Detour { start: 19, length: 1 }];
         let recording = Recording { elapsed: 45, pass: 1, detours };
         assert_eq!(recording.lost_per_quantum(10), [30, 1, 0, 0]);

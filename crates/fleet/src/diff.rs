@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_module_is_a_difference_and_free_memory_is_not() {
+    fn missing_memory_module_is_a_difference_and_free_memory_is_not() {
         let machines = [(8, "6.1"), (8, "6.1"), (7, "6.1"), (8, "6.2"), (8, "6.2")];
         let runs = |of: &[(usize, &str)]| Intake {
             runs: of
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_part_is_one_difference_and_two_nodes_have_no_usual_value() {
+    fn missing_memory_module_is_one_difference_and_two_nodes_have_no_usual_value() {
         let node = |host: &str, lost: Option<usize>| {
             let mut whole = machine(12, "6.1");
             for (i, dimm) in whole.memory.dimms.iter_mut().enumerate() {

@@ -230,7 +230,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn missing_module_is_the_first_difference() {
+    fn missing_memory_module_is_the_first_difference() {
         let full = Inventory {
             cores: Some(96),
             dimms: Some(12),

@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn reference_round_trips_and_judges_only_its_kind() {
+    fn reference_round_trips_and_judges_only_nodes_of_its_kind() {
         let text = serde_json::to_string_pretty(&reference()).unwrap();
         let read = Reference::parse(&text).unwrap();
         assert_eq!(read, reference());

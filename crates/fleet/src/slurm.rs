@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn idle_nodes_come_first_and_busy_nodes_take_half_the_places() {
+    fn idle_nodes_come_first_and_busy_nodes_get_half_of_the_jobs() {
         let states = BTreeMap::from(
             [
                 ("a", NodeState::Busy),

@@ -694,7 +694,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_list_missing_hosts() {
+    fn sum_over_hosts_names_the_missing_hosts() {
         let outcome = run();
         let sum = outcome.measurements.iter().find(|m| m.name == "triad_sum").unwrap();
         assert_eq!(sum.value, Some(281e9));

@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn throttling_is_attributed_only_to_its_part() {
+    fn throttling_is_attributed_only_to_the_part_that_it_slowed() {
         let folder = tempfile::tempdir().unwrap();
         let root = SysRoot::recorded(folder.path());
         let group = folder.path().join("sys/fs/cgroup");

@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn part_without_time_is_left_out_after_a_figure() {
+    fn part_without_time_is_left_out_if_another_part_has_figures() {
         let topology = TopologySource::Synthetic("Core:2 PU:1".to_owned());
         let topology = Topology::load(&topology).unwrap();
         let site = Site::new(topology, Machine::default(), SysRoot::live());
@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn plan_uses_given_memory_or_all_of_a_described_machine() {
+    fn plan_uses_the_given_memory_or_all_memory_of_a_described_machine() {
         let site = |source: MachineSource| {
             let topology = TopologySource::Synthetic("Core:2 PU:1".to_owned());
             let mut machine = Machine { source, ..Machine::default() };

@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn short_throttling_on_a_busy_node_is_not_the_cause() {
+    fn short_throttling_on_a_busy_node_is_not_named_as_a_cause() {
         let other = "other load took 36 % of the time of a thread during the solution";
         let of = |stopped: f64| {
             let mut found = Outcome { measurements: vec![figure(&[other])], ..Outcome::default() };
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn lost_time_of_throttled_samples_is_not_attributed_to_others() {
+    fn reason_for_lost_time_of_throttled_samples_names_the_cpu_quota() {
         let mut disturbed = figure(&[]);
         let reason = "another program used a core for 40 % of the time".to_owned();
         disturbed.disturbed = vec![Disturbed { reason, ..Disturbed::default() }];

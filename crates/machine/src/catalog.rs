@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn unnamed_amd_guest_is_found_by_generation() {
+    fn unnamed_amd_processor_is_found_by_its_generation() {
         let generation = |family, model| {
             find(Some("AMD EPYC"), Some(&x86("AuthenticAMD", family, model, 1))).map(|entry| {
                 (entry.generation, entry.memory.map(|m| (m.channels, m.transfers_per_s.0)))
@@ -471,7 +471,7 @@ mod tests {
     }
 
     #[test]
-    fn unnamed_intel_guest_has_memory_limit_of_generation() {
+    fn unnamed_intel_processor_has_the_memory_limit_of_its_generation() {
         let memory = |name: &str, model, stepping| {
             let identity = x86("GenuineIntel", 6, model, stepping);
             let memory = find(Some(name), Some(&identity))?.memory?;

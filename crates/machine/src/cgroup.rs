@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn smallest_limit_of_parent_groups_is_used() {
+    fn smallest_limit_of_parent_control_groups_is_used() {
         let (_folder, root) = tree(&[
             ("proc/self/cgroup", "0::/job/step\n"),
             ("proc/self/mountinfo", "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"),
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn group_of_container_is_found_at_root() {
+    fn control_group_of_a_container_is_found_at_the_root() {
         let (_folder, root) = tree(&[
             ("proc/self/cgroup", "9:memory:/docker/abc\n3:cpuacct,cpu:/docker/abc\n"),
             (
@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn hybrid_controllers_are_read_from_their_mounts() {
+    fn controllers_of_a_hybrid_hierarchy_are_read_from_their_mounts() {
         let mounts = "35 31 0:32 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n\
                       41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
         let (_folder, root) = tree(&[

@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn work_clock_without_counter_is_clock_of_fastest_burst() {
+    fn work_clock_without_a_counter_is_that_of_the_fastest_burst() {
         let mut work = WorkClock::start();
         assert!(work.counter.is_some() || work.clock().is_none());
         let start = Instant::now();

@@ -371,7 +371,7 @@ mod tests {
     const GENOA: &str = "Package:2 NUMANode:1 L3Cache:12 L2Cache:8 L1dCache:1 Core:1 PU:1";
 
     #[test]
-    fn two_named_genoas_have_published_peaks() {
+    fn two_genoa_processors_have_their_published_peaks() {
         let machine = described(GENOA, &named("EPYC 9654"));
         let peak = machine.peak_flops.unwrap();
         assert_eq!(peak.value, 7.3728e12);
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn single_precision_and_non_fma_peaks_follow_units() {
+    fn single_precision_and_non_fma_peaks_follow_the_execution_units() {
         let per_cycle = |processor: &str| {
             let p = described(GENOA, &named(processor)).processor;
             let figures =
@@ -450,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn dimms_option_precedes_catalog() {
+    fn dimms_option_takes_precedence_over_the_catalog() {
         let options = DescribeOptions {
             dimms: Some(DimmSpec { channels: 16, mts: 3200 }),
             ..named("EPYC 9654")
@@ -460,14 +460,14 @@ mod tests {
     }
 
     #[test]
-    fn name_outside_catalog_is_kept() {
+    fn processor_name_outside_the_catalog_is_kept() {
         let machine = described(GENOA, &named("Z80"));
         assert_eq!(machine.processor.model.as_deref(), Some("Z80"));
         assert_eq!((machine.processor.hz, machine.peak_flops), (None, None));
     }
 
     #[test]
-    fn xeon_phi_peaks_above_a_teraflop() {
+    fn xeon_phi_has_a_peak_above_a_teraflop() {
         let machine = described(
             "Package:1 NUMANode:1 L2Cache:61 L1dCache:1 Core:1 PU:4",
             &named("Xeon Phi 7110P"),

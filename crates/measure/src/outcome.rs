@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn failure_after_measured_value_is_unmet() {
+    fn failure_after_a_measured_value_is_of_the_kind_unmet() {
         let mut failed =
             Outcome { failure: Some(Failure::missing("no memory")), ..Outcome::default() };
         assert_eq!(failed.ending_failure().unwrap().kind, FailureKind::Missing);

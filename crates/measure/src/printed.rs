@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn figure_is_positive_with_finite_square() {
+    fn positive_number_with_a_finite_square_is_a_figure() {
         for value in [1e-9, 1.0, 1e18] {
             assert!(is_figure(value), "{value}");
         }

@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn detours_of_about_one_length_are_counted() {
+    fn detours_of_similar_length_are_counted() {
         let mut lengths = Lengths::default();
         assert_eq!(lengths.count_near(1000), 0);
         for length in [1, 700, 1000, 1400, 4000, u64::MAX] {

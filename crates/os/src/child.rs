@@ -635,7 +635,7 @@ mod tests {
     }
 
     #[test]
-    fn mark_is_read_from_environment() {
+    fn mark_of_a_process_is_read_from_its_environment() {
         let mark_of = |assignments: &[&str], mark: &str| {
             let mut command = Command::new("env");
             command.arg("-i").args(assignments).args(["sleep", "60"]);

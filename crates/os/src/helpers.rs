@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn helper_time_is_limited_by_deadline() {
+    fn time_of_a_helper_process_is_limited_by_the_deadline() {
         let now = Instant::now();
         let second = Duration::from_secs(1);
         assert_eq!(until(None, 60 * second, now), 60 * second);

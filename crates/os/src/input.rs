@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn long_pipe_is_kept_outside_memory() {
+    fn long_input_of_a_pipe_is_kept_outside_memory() {
         let long: Vec<u8> = (0..KEPT_IN_MEMORY as u32 + 5).map(|at| (at % 251) as u8).collect();
         let kept = Input::kept(long.as_slice(), 1 << 30).unwrap();
         assert!(matches!(kept.content, Content::File(_)) && kept.is_pipe());

@@ -534,7 +534,7 @@ mod tests {
     }
 
     #[test]
-    fn links_in_folders_of_others_are_refused() {
+    fn links_in_folders_of_other_users_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         fs::create_dir(at("below")).unwrap();

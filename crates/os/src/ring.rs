@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn ring_end_continues_after_change_of_owner() {
+    fn ring_is_usable_after_a_change_of_its_writer_and_reader() {
         let mapping = mapping();
         let ring = Ring::new(&mapping, 0);
         for number in 0..3 {

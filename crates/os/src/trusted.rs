@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn file_writable_by_others_is_not_trusted() {
+    fn file_writable_by_other_users_is_not_trusted() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         fs::write(at("state"), "own").unwrap();

@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn folder_writable_by_others_is_refused_unless_sticky() {
+    fn folder_writable_by_other_users_is_refused_unless_sticky() {
         let outer = tempfile::tempdir().unwrap();
         let folder = outer.path().join("folder");
         let inner = folder.join("inner");
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn exclusive_folder_is_refused_if_others_can_create_it() {
+    fn exclusive_folder_is_refused_if_other_users_can_create_it() {
         let outer = tempfile::tempdir().unwrap();
         let refusal = |name: &str| {
             let opened = TrustedFolder::open_exclusive(&outer.path().join(name));

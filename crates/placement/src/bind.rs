@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn binding_matches_examples_of_specification() {
+    fn binding_matches_examples_of_the_openmp_specification() {
         // The example of affinity in the OpenMP examples has 8 places; 4 threads are spread, 4 are close, and 16 use 8
         // places.
         assert_eq!(places(Bind::Spread, 4, 8), [0, 2, 4, 6]);
@@ -141,7 +141,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn each_place_is_used_before_reuse(threads in 1u32..300, count in 1usize..300) {
+        fn all_places_are_used_before_any_is_reused(threads in 1u32..300, count in 1usize..300) {
             for bind in [Bind::Close, Bind::Spread] {
                 let mut uses = vec![0u32; count];
                 let assigned = places(bind, threads, count);

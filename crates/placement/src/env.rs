@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn per_cache_option_ignores_variables() {
+    fn per_cache_option_overrides_openmp_variables() {
         let mut request = PlacementRequest { per_cache: Some(2), ..PlacementRequest::default() };
         let environment = environment(&[("OMP_NUM_THREADS", "1"), ("OMP_PLACES", "cores")]);
         assert_eq!(
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn kmp_affinity_with_type_precedes_openmp_variables() {
+    fn kmp_affinity_with_a_type_overrides_openmp_variables() {
         let openmp = [("OMP_PLACES", "cores"), ("OMP_PROC_BIND", "true")];
         let mut request = PlacementRequest::default();
         let with_type =

@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn slurm_tasks_of_node_are_separate_job() {
+    fn slurm_tasks_of_each_node_form_a_separate_job() {
         assert_eq!(tasks_per_node("2(x3),1"), Some(vec![2, 2, 2, 1]));
         assert_eq!(tasks_per_node("4"), Some(vec![4]));
         assert_eq!(tasks_per_node("2(y3)"), None);

@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn numa_node_is_nearest_without_shared_cache() {
+    fn cores_without_a_shared_cache_share_only_their_numa_node() {
         assert_eq!(
             pairs("Package:4 NUMANode:1 Core:4 PU:1"),
             [("same node", 0, 1), ("other socket", 0, 4)]
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn distance_is_searched_on_all_cpus() {
+    fn pair_of_each_distance_is_searched_on_all_cpus() {
         let mut rome = machine("Package:1 NUMANode:1 L3Cache:2 L2Cache:4 Core:1 PU:1");
         // This cpuset leaves only one core of the first cache.
         for thread in &mut rome.threads[1..4] {
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn partner_has_same_sibling_number() {
+    fn partner_has_the_same_sibling_number_if_possible() {
         let of = |allowed: &[u32]| {
             let mut smt = machine("Package:1 NUMANode:1 Core:3 PU:2");
             smt.threads

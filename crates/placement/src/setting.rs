@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn policy_value_sets_map() {
+    fn policy_with_a_map_sets_the_rank_map() {
         let mut job = JobPlacement::default();
         let mapped = &axis("policy=4/even").settings()[0].clone();
         mapped.apply(&mut job);

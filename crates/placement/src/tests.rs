@@ -112,7 +112,7 @@ fn t2k_places_match_literature() {
 }
 
 #[test]
-fn per_cache_with_private_caches_equals_default() {
+fn per_cache_option_with_private_caches_equals_the_default() {
     let topology = machine(ROME_7F52);
     let by_cache =
         placed(&topology, &PlacementRequest { per_cache: Some(1), ..PlacementRequest::default() });

@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_are_bound_and_variables_set() {
+    fn threads_are_bound_and_variables_are_set() {
         let (all, _) = arranged(&["threads=2", "env:OMP_SCHEDULE=dynamic"], None).unwrap();
         assert_eq!(value(&all[0], "OMP_PLACES"), Some("{0},{8}"));
         assert_eq!(value(&all[0], "OMP_SCHEDULE"), Some("dynamic"));
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn hybrids_larger_than_the_node_are_omitted() {
+    fn too_large_hybrid_values_are_omitted_and_conflicting_axes_are_refused() {
         let (all, notices) = arranged(&["hybrid=4x4,2x8,16x2", "policy=4"], None).unwrap();
         let counts: Vec<_> = all
             .iter()

@@ -501,7 +501,7 @@ mod tests {
     }
 
     #[test]
-    fn catalog_figures_equal_the_publications() {
+    fn catalog_figures_equal_the_published_figures() {
         let node = find("EPYC 9654 NPS1").unwrap()[0];
         let triad = &node.measurements("asked")[3];
         assert_eq!((triad.name.as_str(), triad.value), ("triad", Some(715_650.4e6)));

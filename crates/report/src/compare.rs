@@ -321,9 +321,8 @@ fn medians(comparison: &Comparison) -> Option<String> {
     let mut far: Vec<(f64, String)> = far.collect();
     far.sort_by(|x, y| y.0.total_cmp(&x.0));
     let far: Vec<String> = far.into_iter().map(|(_, text)| text).collect();
-    (!far.is_empty()).then(|| {
-        format!("medians whose change differs from that of the value: {}", listed(&far))
-    })
+    (!far.is_empty())
+        .then(|| format!("medians whose change differs from that of the value: {}", listed(&far)))
 }
 
 /// Describes the smallest changes that this comparison can detect, as a range over all figures.

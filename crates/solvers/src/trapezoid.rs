@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_or_missing_point_exceeds_bound() {
+    fn error_of_a_wrong_or_missing_point_exceeds_the_bound() {
         let points = 1_000_000_000;
         // A wrong or missing smallest term must exceed the allowed error.
         assert!(2.0 / points as f64 > 100.0 * max_error(points));

@@ -244,7 +244,7 @@ mod tests {
         }
     }
     #[test]
-    fn pairs_use_separate_lines() {
+    fn pairs_of_threads_use_separate_cache_lines() {
         let pairs: Vec<PairLines> = (0..3).map(|_| PairLines::map().unwrap()).collect();
         let mut pages = BTreeSet::new();
         let mut positions = BTreeSet::new();

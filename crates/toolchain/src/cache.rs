@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn folders_writable_by_others_are_refused() {
+    fn folders_writable_by_other_users_are_refused() {
         let outer = tempfile::tempdir().unwrap();
         let open = |name: &str| ProgramCache::open(&outer.path().join(name));
         let refused = |name: &str, why: &str| {

@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn library_accepts_own_launcher_and_srun() {
+    fn library_accepts_only_its_own_launcher_and_srun() {
         let mpich = library(LauncherKind::Hydra);
         assert!(mpich.accepts_launcher(Some(implementation(LauncherKind::Hydra))));
         assert!(mpich.accepts_launcher(None));

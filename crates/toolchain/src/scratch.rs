@@ -484,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn folder_exchangeable_by_others_is_skipped() {
+    fn folder_that_other_users_can_exchange_is_skipped() {
         let outer = tempfile::tempdir().unwrap();
         let other = tempfile::tempdir().unwrap();
         mode(outer.path(), 0o777);

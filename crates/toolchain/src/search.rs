@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pattern_matches_newest_first() {
+    fn paths_that_match_a_pattern_are_listed_newest_first() {
         let root = tempfile::tempdir().unwrap();
         for name in ["cc-1/bin", "cc-2/bin", "dd-3/bin"] {
             std::fs::create_dir_all(root.path().join(name)).unwrap();

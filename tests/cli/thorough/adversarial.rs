@@ -403,7 +403,7 @@ fn exposed_folder_notices(record: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn programs_are_not_compiled_in_folders_writable_by_others() {
+fn programs_are_not_compiled_in_folders_writable_by_other_users() {
     let harness = Harness::without_probes();
     if !harness.has(Part::Compilers, "gcc") {
         return;

@@ -79,7 +79,7 @@ fn launched_ranks_compute_the_same_solution_as_forked_ranks() {
 }
 
 #[test]
-fn ranks_under_srun_are_accepted_with_pmi2_and_refused_without() {
+fn ranks_under_srun_are_accepted_only_with_pmi2() {
     let harness = Harness::new();
     if !installed(&harness).iter().any(|mpi| mpi.name == MPICH.name) {
         return;

@@ -168,7 +168,7 @@ fn figure_far_below_the_reference_is_measured_twice() {
 }
 
 #[test]
-fn arrays_have_the_reference_size_and_a_wide_spread_is_never_good() {
+fn arrays_have_the_reference_size_and_a_wide_spread_never_makes_a_node_good() {
     let harness = Harness::new();
     let seconds = (timeout() / 10).as_secs().to_string();
     // Every node reaches this bandwidth.

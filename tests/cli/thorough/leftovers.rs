@@ -39,7 +39,7 @@ fn entries(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn interrupted_hpl_leaves_no_rank_daemon_or_folder() {
+fn interrupted_hpl_leaves_no_process_and_no_folder() {
     let harness = Harness::new();
     if !harness.has(Part::Mpi, "mpirun.openmpi") {
         return;

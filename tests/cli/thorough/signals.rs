@@ -121,7 +121,7 @@ fn interrupt_before_the_first_sample_leaves_an_empty_record() {
 }
 
 #[test]
-fn interrupted_run_and_explain_save_incomplete_records() {
+fn interrupted_run_and_explain_commands_save_incomplete_records() {
     let harness = Harness::new();
     for (args, shown, signal, code) in [
         (&["run"][..], "loops for each kernel", "INT", 130),

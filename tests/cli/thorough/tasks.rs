@@ -195,7 +195,7 @@ fn every_task_is_tested() {
 }
 
 #[test]
-fn exemptions_and_reductions_refer_to_commands() {
+fn exemptions_and_reductions_of_tasks_refer_to_commands() {
     let texts: Vec<String> = TASKS.iter().map(|chapter| text(chapter)).collect();
     let all: Vec<String> = texts.iter().flat_map(|text| commands(text)).collect();
     let is_used = |beginning: &str| all.iter().any(|command| command.starts_with(beginning));

@@ -58,7 +58,7 @@ fn run_waits_for_a_history_locked_by_another_program() {
 }
 
 #[test]
-fn unsaved_record_goes_to_file() {
+fn unsaved_record_is_written_to_a_file() {
     let harness = Harness::new();
     let running = measuring(&harness, &["--csv", "run.csv"]);
     let other = lock(&harness);

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn best_and_worst_depend_on_the_unit() {
+    fn best_and_worst_values_depend_on_the_unit() {
         let rate = Unit::BytesPerSecond;
         let values = [(3.0, 5.0), (4.0, 6.0), (1.0, 4.0), (9.0, 1.0)];
         let of = |(i, (bw, time)): (usize, &(f64, f64))| {
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_of_different_kinds_have_no_best() {
+    fn figures_of_different_kinds_have_no_best_value() {
         let mut runs = ["a", "b", "c"].map(|id| run(id, &[("triad", Unit::BytesPerSecond, 1.0)]));
         runs[1].measurements[0].value = Some(2.0);
         runs[2].measurements[0].category = nodegauge_measure::record::Category::Standard;

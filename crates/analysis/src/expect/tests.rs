@@ -145,7 +145,7 @@ fn worst_of_several_figures_is_decisive() {
 }
 
 #[test]
-fn size_selects_figures() {
+fn size_in_an_expectation_selects_figures() {
     let sizes = [bw(1 << 10, 1e9), bw(1 << 20, 9e9)];
     assert_eq!(check("bw>=2GB/s@1MiB", &sizes), ExpectationVerdict::Met(9e9));
     assert_eq!(check("mpi.bw >= 2 GB/s @ 1024", &sizes), ExpectationVerdict::NotMet(1e9));

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn interval_of_bests_contains_the_true_ratio_in_at_least_86_of_100_runs() {
+    fn interval_of_best_rates_contains_the_true_ratio_in_at_least_86_of_100_runs() {
         for (n, busy, min) in [(6, 0.1, 0.88), (10, 0.6, 0.86), (20, 0.6, 0.91), (10, 0.9, 0.87)] {
             let held = |ratio: Ratio| {
                 let [low, high] = ratio.interval.unwrap();
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn ratios_of_bests_are_multiplicative_and_deterministic() {
+    fn ratios_of_best_rates_are_multiplicative_and_deterministic() {
         let [a, b] = rounds(1, 12, 1.2, 0.5);
         let c: Vec<f64> = b.iter().map(|rate| rate * 1.5).collect();
         let of = |x: &[f64], y: &[f64]| Ratio::from_bests(x, y).unwrap();

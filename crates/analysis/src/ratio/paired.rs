@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn disturbed_rounds_count_for_the_best() {
+    fn disturbed_rounds_count_for_best_values() {
         let all = rounds(&[[2.0, 1.0], [9.0, 1.0], [9.0, 1.0]]);
         let best = SelectedRounds::from_rounds(&all, &[true, true], CountingRounds::OneRegime);
         assert_eq!((best.rounds.len(), best.is_settled), (3, true));

@@ -78,7 +78,7 @@ mod tests {
 
     /// Each setting that is compared with the baseline widens the intervals of all settings.
     #[test]
-    fn verdict_depends_on_the_interval() {
+    fn further_comparisons_widen_the_interval_that_decides_the_verdict() {
         let ratios = [1.02, 1.22, 1.08, 1.18, 1.10];
         let [alone, with_others] =
             [1, 6].map(|comparisons| compared(&ratios, comparisons).unwrap());

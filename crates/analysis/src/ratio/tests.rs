@@ -41,7 +41,7 @@ fn single_run_needs_history() {
 }
 
 #[test]
-fn three_runs_need_no_history() {
+fn three_runs_have_an_interval_without_earlier_runs() {
     let near = runs(&[100.0, 100.1, 99.9, 100.05, 99.95], &[]);
     let [low, high] = interval(&near, &near).unwrap().ci95;
     assert!(low > 0.998 && high < 1.002, "{low} {high}");
@@ -195,7 +195,7 @@ fn found(spread: f64, disturbed: f64, faster: f64, n: impl Fn(u64) -> usize) -> 
 }
 
 #[test]
-fn reported_number_of_blocks_detects_three_percent() {
+fn reported_number_of_blocks_detects_a_change_of_three_percent() {
     assert_eq!(needed(0.0, 4.0, 5), Some(5));
     assert_eq!(needed(f64::INFINITY, 4.0, 5), None);
     // On a quiet node, where runs differ by 1.4 %, the default of five blocks is sufficient.
@@ -221,7 +221,7 @@ fn reported_number_of_blocks_detects_three_percent() {
 }
 
 #[test]
-fn reported_visible_loss_is_detected_in_recorded_runs() {
+fn smallest_visible_loss_is_detected_in_recorded_runs() {
     let mut random = fastrand::Rng::with_seed(2);
     let mut as_reported = Reported::default();
     for (_, runs) in recorded() {

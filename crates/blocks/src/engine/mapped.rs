@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn access_beyond_shortened_file_is_an_error() {
+    fn access_beyond_the_end_of_a_shortened_file_is_an_error() {
         let file = tempfile::tempfile().unwrap();
         let mut mapped = Mapped::new(&file, 1 << 16, Msync::Sync).unwrap();
         let mut block = vec![0; 8192];

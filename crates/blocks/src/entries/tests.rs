@@ -108,7 +108,7 @@ fn turn_is_cut_short_at_the_deadline() {
 }
 
 #[test]
-fn batch_is_smallest_for_which_the_clock_costs_little() {
+fn smallest_batch_in_which_the_clock_costs_little_is_chosen() {
     // Reading the clock costs 1 % of a single operation.
     assert_eq!(batch_size(10e-9, 1e-6, 1000), 1);
     // It costs 4 % of a single operation, and 2 % of two.

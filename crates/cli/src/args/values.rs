@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn label_needs_a_key() {
+    fn label_needs_a_name_and_an_equals_sign() {
         assert_eq!(label("nps=4"), Ok(("nps".to_owned(), "4".to_owned())));
         assert_eq!(label("nps="), Ok(("nps".to_owned(), String::new())));
         assert!(label("=4").is_err() && label("nps").is_err());

@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn program_without_traffic_has_an_upper_bound() {
+    fn bandwidth_of_a_program_without_traffic_has_an_upper_bound() {
         let drawn = calibration(0.0, 1.0, 60).program_bandwidth().unwrap();
         let bound = drawn.bound_without_traffic().unwrap();
         assert!((0.0..4e9).contains(&bound), "{bound}");
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn first_estimate_with_a_short_interval_is_used() {
+    fn first_estimate_with_a_narrow_interval_is_used() {
         let wide = ProgramBandwidth { rates: vec![1e9, 2e9, 3e9, 4e9, 5e9, 6e9], full: 9e9 };
         let narrow = ProgramBandwidth { rates: vec![3e9; 6], full: 9e9 };
         let few = ProgramBandwidth { rates: vec![3e9; 2], full: 9e9 };

@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn node_choice_is_all_or_a_list() {
+    fn numa_node_choice_is_all_or_a_list() {
         let known = [NumaNodeId(0), NumaNodeId(1), NumaNodeId(4)];
         let chosen = |text: &str| {
             let choice: NodeChoice = text.parse().unwrap();

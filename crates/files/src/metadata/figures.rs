@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn dropped_caches_without_device_reads_are_suspect() {
+    fn figures_after_dropped_caches_without_device_reads_are_suspect() {
         let disk = Volume { device: Some("sda".to_owned()), ..Volume::default() };
         assert_eq!(validity(&read(Some(0.0), true), &disk).status, Status::Suspect);
         assert_eq!(validity(&read(Some(256.0), true), &disk).status, Status::Valid);

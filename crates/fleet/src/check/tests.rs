@@ -95,7 +95,7 @@ fn bound_without_power_never_makes_a_node_good() {
 }
 
 #[test]
-fn inconclusive_value_is_repeated_then_unknown() {
+fn inconclusive_value_is_remeasured_and_then_undecided() {
     // The reference was edited by hand, so its bound is low.
     let low = |values: &[f64]| CheckedFigure {
         bound: Some(figure_bound(0.008, 0.5 * 335e9)),

@@ -279,7 +279,7 @@ fn nodes_with_the_same_host_name_are_named_by_label() {
 }
 
 #[test]
-fn reference_without_this_kind_of_node_is_reported() {
+fn reference_without_the_kind_of_the_nodes_is_reported() {
     let runs = fleet(12);
     let reference = Reference {
         schema: crate::reference::SCHEMA.to_owned(),
@@ -297,7 +297,7 @@ fn reference_without_this_kind_of_node_is_reported() {
 }
 
 #[test]
-fn node_gets_the_expected_name() {
+fn node_is_named_as_in_the_list_of_expected_nodes() {
     let hosts = |of_runs: &[&str], asked: &[&str]| -> Vec<String> {
         let runs: Vec<NodeRun> = of_runs.iter().map(|name| run(name, 1e9)).collect();
         let expected: Vec<String> = asked.iter().map(|name| (*name).to_owned()).collect();

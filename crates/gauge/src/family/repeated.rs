@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn best_reached_in_one_half_only_is_suspect() {
+    fn best_value_reached_in_only_one_half_of_the_samples_is_suspect() {
         // The best of the even samples is 6.2 % above that of the odd ones, and the second best is within 10 %.
         let mut rates = Vec::new();
         for number in 0..40 {
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn best_with_few_similar_samples_is_suspect() {
+    fn best_value_with_few_similar_samples_is_suspect() {
         let mut rates = vec![60.0; 40];
         rates[3] = 65.0;
         rates[8] = 64.0;
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn halves_whose_medians_differ_beyond_the_limit_are_suspect() {
+    fn samples_whose_halves_have_different_medians_are_suspect() {
         assert_eq!(latency_doubt(&alternate(0.04)), None);
         assert!(latency_doubt(&alternate(0.08)).is_some());
         assert_eq!(knee_doubt(&alternate(0.08)), None);

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_equal_those_of_the_whole_text() {
+    fn lines_read_in_blocks_equal_those_of_the_whole_text() {
         let long = "x".repeat(LONGEST_LINE - 1);
         let rows: String =
             (0..40_000).map(|row| format!("row {row}: {}\n", "7".repeat(row % 90))).collect();

@@ -42,7 +42,7 @@ fn failing(
 }
 
 #[test]
-fn failing_turn_ends_its_cell_and_others_continue() {
+fn failing_turn_ends_its_cell_and_other_cells_continue() {
     for cell in 0..3 {
         for round in [0, 1, 3] {
             let (series, turns, ended) = failing(cell, round, false);

@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn rounds_are_compared_in_pairs() {
+    fn rounds_of_two_combinations_are_compared_in_pairs() {
         let figures = [1.0, 0.5, 0.4].map(|seconds| {
             let m = Measurement::new("program", "sweep", "elapsed", Unit::Seconds);
             m.with_samples(Quoted::Median, vec![seconds; 6])

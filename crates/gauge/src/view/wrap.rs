@@ -115,7 +115,7 @@ mod tests {
                         300 GB/s; 1.01 x as fast (10^9 FLOP/s)";
 
     #[test]
-    fn numbers_keep_their_units_and_options_their_values() {
+    fn wrapping_keeps_numbers_with_units_and_options_with_values() {
         let pairs = [
             "2 x 48 KiB",
             "3.2 s",
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn number_and_unit_wider_than_a_line_are_separated() {
+    fn option_and_value_wider_than_a_line_are_separated() {
         assert_eq!(wrap("--exclude-file /a/long/path", 20), ["--exclude-file", "/a/long/path"]);
         assert_eq!(wrap("unbreakable", 4), ["unbreakable"]);
         assert_eq!(wrap("a  b", 9), ["a  b"]);

@@ -63,7 +63,7 @@ fn unknown_run_is_reported_with_similar_names() {
 }
 
 #[test]
-fn path_selects_a_file_and_identifier_a_saved_run() {
+fn path_selects_a_file_and_identifier_selects_a_saved_run() {
     let (folder, store, first, _) = two_runs();
     let path = folder.path().join("nps=8.json");
     let saved = Record { id: "01FILE".to_owned(), ..record(5e9) };

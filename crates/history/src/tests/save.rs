@@ -111,7 +111,7 @@ fn published_figure_is_not_listed_as_headline() {
 }
 
 #[test]
-fn best_of_figures_with_one_name_is_listed() {
+fn best_of_figures_with_the_same_name_is_listed() {
     let folder = folder();
     let mut store = open(&folder.path().join("history.db")).unwrap();
     let mut record = record(1e9);
@@ -157,7 +157,7 @@ fn samples_are_saved_once() {
 }
 
 #[test]
-fn labels_are_changed_and_runs_removed() {
+fn labels_are_changed_and_runs_are_removed() {
     let (_folder, store, first, second) = two_runs();
     store.set_label("latest", "ecc", "on").unwrap();
     store.set_label("latest", "nps", "1").unwrap();

@@ -392,7 +392,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dismissed_panel_group_is_not_called() {
+    fn abandoned_schedule_does_not_call_the_panel_group() {
         let schedule = LuSchedule::new(4, 8, 2, ColumnDistribution::single_node());
         schedule.call();
         assert_eq!(schedule.called.load(Ordering::Relaxed), 1);

@@ -142,7 +142,7 @@ fn arm_memory_events_come_from_the_fabric() {
 }
 
 #[test]
-fn guest_without_memory_counters_has_reason() {
+fn guest_without_memory_counters_is_reported_with_the_reason() {
     let (_folder, root) = machine("kvm-guest");
     let absent = find(&root).unwrap_err();
     assert!(

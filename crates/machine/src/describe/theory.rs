@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_mode_has_bandwidth_of_modules_behind_cache() {
+    fn memory_mode_has_the_bandwidth_of_the_dram_that_is_a_cache() {
         let machine = described(&recorded("memory-mode"), "Xeon Gold 6230");
         assert!(machine.memory.theoretical.as_ref().unwrap().at_most);
         let text = detail(&machine);

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn device_names_find_their_entries() {
+    fn device_names_match_their_catalog_entries() {
         let rate = |name: &str| find(name).map(|entry| entry.bandwidth().value);
         assert_eq!(rate("NVIDIA H200"), Some(4.8e12));
         assert_eq!(rate("NVIDIA H100 80GB HBM3"), Some(3.35e12));

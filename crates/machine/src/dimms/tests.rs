@@ -137,7 +137,7 @@ fn empty_slots_and_flash_are_excluded() {
 }
 
 #[test]
-fn two_modules_of_one_channel_are_one_channel() {
+fn two_modules_of_one_channel_count_as_one_channel() {
     let counted = |slots: &[&str]| {
         let devices: Vec<Vec<u8>> =
             slots.iter().map(|slot| device(slot, "BANK", 16384, 3200, DDR4)).collect();
@@ -170,7 +170,7 @@ fn unnamed_channels_are_limited_to_known_channels() {
 }
 
 #[test]
-fn channel_name_includes_node() {
+fn bank_locators_with_different_nodes_are_different_channels() {
     let names = ["NODE 0 CHANNEL 0 DIMM 0", "NODE 0 CHANNEL 0 DIMM 1", "NODE 1 CHANNEL 0 DIMM 0"];
     let devices: Vec<Vec<u8>> =
         names.iter().map(|bank| device("DIMM", bank, 16384, 2666, DDR4)).collect();
@@ -266,7 +266,7 @@ fn catalog_bandwidth_states_assumption() {
 }
 
 #[test]
-fn guest_limit_includes_all_sockets() {
+fn memory_limit_of_a_guest_includes_all_sockets() {
     let sockets = |text: &str| {
         let source = TopologySource::Synthetic(text.to_owned());
         sockets_behind_guest(&Topology::load(&source).unwrap())
@@ -307,7 +307,7 @@ fn eight_node_machine(channels: u32, guest: bool) -> Machine {
 }
 
 #[test]
-fn bandwidth_of_some_numa_nodes_is_proportional() {
+fn bandwidth_of_numa_nodes_is_proportional_to_their_number() {
     let rome = eight_node_machine(16, false);
     let of = |machine: &Machine, nodes: &[u32]| node_bandwidth(machine, nodes).unwrap();
     assert_eq!(of(&rome, &[3]).value, 51.2e9);

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn far_device_is_reported_only_if_assigned() {
+    fn far_device_is_reported_only_if_no_near_device_is_usable() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/topologies/dgx-h100.xml");
         let mut topology = Topology::load(&TopologySource::Xml(path.into())).unwrap();
         let root = SysRoot::recorded("/nonexistent");

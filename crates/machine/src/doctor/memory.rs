@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn fragmented_memory_of_old_boot_advises_reboot() {
+    fn fragmented_or_swapped_memory_gives_advice_to_reboot() {
         let fragmented = advice("turin-kvm-guest", Some(40)).unwrap();
         assert!(
             fragmented.starts_with("the node has been up for 40 days, and only "),

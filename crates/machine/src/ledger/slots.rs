@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn matching_numbers_identify_slot_with_one_controller() {
+    fn matching_numbers_identify_the_slot_for_the_first_controller_only() {
         let board = locators(&[
             ("CPU1_DIMM_A1", "NODE 0 CHANNEL 0 DIMM 0"),
             ("CPU2_DIMM_C1", "NODE 1 CHANNEL 2 DIMM 0"),

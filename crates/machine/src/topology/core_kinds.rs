@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn similar_capacities_are_one_class() {
+    fn cores_of_similar_capacity_form_one_class() {
         // Capacities of the ten Cortex-A725 and ten Cortex-X925 of a GB10.
         let gb10: Vec<CoreKind> = [718.0, 731.0, 997.0, 1017.0, 1024.0]
             .into_iter()
@@ -164,14 +164,14 @@ mod tests {
     }
 
     #[test]
-    fn similar_clocks_are_one_class() {
+    fn cores_of_similar_clock_form_one_class() {
         // Cortex-A55 and two clusters of Cortex-A76 of an RK3588.
         let kinds = [clocked(1800.0, 0, None), clocked(2304.0, 1, None), clocked(2352.0, 2, None)];
         assert_eq!(classes(&kinds), [Some(0), Some(1), Some(1)]);
     }
 
     #[test]
-    fn different_designs_are_different_classes() {
+    fn cores_of_different_designs_form_different_classes() {
         let designs =
             [clocked(4700.0, 0, Some("IntelAtom")), clocked(4800.0, 1, Some("IntelCore"))];
         assert_eq!(classes(&designs), [Some(0), Some(1)]);

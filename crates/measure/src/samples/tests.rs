@@ -33,7 +33,7 @@ fn unmeasured_sample_is_not_recorded() {
 }
 
 #[test]
-fn fastest_regime_is_headline() {
+fn fastest_regime_gives_the_headline() {
     let mut samples = vec![sample(9.0, FAR, FAR, vec![])];
     for _ in 0..6 {
         samples.push(sample(2.0, NEAR, NEAR, vec![]));
@@ -55,7 +55,7 @@ fn fastest_regime_is_headline() {
 }
 
 #[test]
-fn disturbed_part_counts_only_for_best() {
+fn disturbed_part_counts_only_for_the_best_value() {
     let part = |copy, triad, cause: [Option<Cause>; 2]| Sample {
         round_trips: (NEAR, NEAR),
         part_causes: cause.map(|cause| cause.into_iter().collect()).to_vec(),
@@ -88,7 +88,7 @@ fn disturbed_part_counts_only_for_best() {
 }
 
 #[test]
-fn best_is_chosen_within_regime() {
+fn best_sample_is_chosen_within_its_regime() {
     let mut samples = vec![sample(2.0, NEAR, NEAR, vec![]); 30];
     // These samples are faster, but the CPUs were in another regime or were moved.
     samples.push(sample(1.0, FAR, FAR, vec![Cause::Faults(99)]));
@@ -100,7 +100,7 @@ fn best_is_chosen_within_regime() {
 }
 
 #[test]
-fn fast_regime_with_few_samples_is_not_headline() {
+fn fast_regime_with_few_samples_does_not_give_the_headline() {
     let mut samples = vec![sample(2.0, NEAR, NEAR, vec![]); 30];
     samples.push(sample(1.0, FAR, FAR, vec![]));
     assert_eq!(assign_regimes(&samples).headline().unwrap().all.len(), 29);

@@ -351,7 +351,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn halving_without_noise_finds_fastest(
+        fn halving_without_noise_finds_the_fastest_candidate(
             rates in proptest::collection::vec(1.0f64..100.0, 1..40)
         ) {
             let mut halving = Halving::new(rates.iter().copied());

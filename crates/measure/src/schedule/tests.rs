@@ -82,7 +82,7 @@ fn minimum_rounds_are_measured_despite_time() {
 }
 
 #[test]
-fn cell_without_samples_does_not_prevent_end() {
+fn cell_without_samples_does_not_prevent_the_end_of_the_run() {
     let mut schedule = Schedule::new(policy::SWEEP, Limits::new(Duration::ZERO, Some(3)), 2);
     let stop = schedule.run(&mut SilentObserver, None, |turn| {
         let gives = turn.cell == 0 || turn.round == 0;

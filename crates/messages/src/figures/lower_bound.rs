@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_compare_interleaved_starts_in_one_regime() {
+    fn lower_bound_shares_compare_starts_in_the_same_regime() {
         let mpi = report(&[(NEAR, [2.0; 3]), (FAR, [9.0; 3]), (NEAR, [2.2; 3]), (NEAR, [2.0; 3])]);
         let bound =
             report(&[(NEAR, [1.0; 3]), (NEAR, [1.0; 3]), (NEAR, [1.1; 3]), (NEAR, [1.0; 3])]);
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn unexplained_time_is_suspect() {
+    fn time_far_above_the_lower_bound_is_suspect() {
         let times = |large: f64| (NEAR, [1.2e-6, 1.3e-6, large]);
         let mpi = report(&[times(300e-6), times(330e-6), times(315e-6)]);
         let bound = report(&[(NEAR, [1e-6, 1e-6, 100e-6]); 3]);

@@ -471,7 +471,7 @@ mod tests {
     }
 
     #[test]
-    fn batches_in_the_common_regime_count() {
+    fn only_batches_in_the_common_regime_count() {
         let both = run(&[
             ((NEAR, NEAR), 1.0, 0.0),
             ((FAR, FAR), 3.0, 0.0),

@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn hydra_binds_by_numbers_and_slurm_by_numbers_or_masks() {
+    fn hydra_binds_by_cpu_numbers_and_slurm_by_cpu_numbers_or_masks() {
         let hydra = launcher(LauncherKind::Hydra, "4.0.2");
         assert_eq!(
             words(&launch(&[&[2], &[0, 1]]), &hydra, false).0,

@@ -170,7 +170,7 @@ mod tests {
     const FAR: [f64; 6] = [190e-9; 6];
 
     #[test]
-    fn rounds_of_the_most_common_regime_count() {
+    fn only_rounds_of_the_most_common_regime_count() {
         let rounds = [round(&NEAR), round(&FAR), round(&FAR), round(&FAR), round(&NEAR)];
         // The CPUs were moved during OSU's program of round 1, and before round 4.
         assert_eq!(counting(&rounds), [2, 3]);

@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn vetting_selects_best_nodes_that_are_not_bad() {
+    fn vetting_keeps_the_best_nodes_but_never_a_bad_node() {
         use NodeVerdict::{Bad, Good, Unknown};
         let all = vec![
             verdict(0, "n1", Good, Some(0.97)),

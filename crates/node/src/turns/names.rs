@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_option_is_shown_with_the_word_without() {
+    fn command_is_named_by_the_option_that_it_lacks() {
         let added = named("stream", "stream --stores regular");
         assert_eq!(added, ["without --stores regular", "--stores regular"]);
         assert_eq!(named("stream -q", "nodegauge stream"), ["-q", "without -q"]);

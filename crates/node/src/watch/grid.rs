@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn samples_stay_on_the_grid_after_delays_and_sleep() {
+    fn sampling_times_stay_on_the_grid_after_delays_and_suspension() {
         let at = |seconds: f64| SystemTime::UNIX_EPOCH + Duration::from_secs_f64(1e9 + seconds);
         let mut grid = TimeGrid::new(at(0.0), Duration::from_secs(600));
         for (now, next) in [(6.5, 600.0), (600.0, 1200.0), (606.0, 1200.0), (1900.0, 2400.0)] {

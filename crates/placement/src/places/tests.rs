@@ -15,7 +15,7 @@ fn resolved(text: &str) -> String {
 }
 
 #[test]
-fn equivalent_forms_of_specification_resolve_equally() {
+fn equivalent_place_specifications_resolve_equally() {
     let expected = "{0:4} {4:4} {8:4} {12:4}";
     assert_eq!(resolved("{0,1,2,3},{4,5,6,7},{8,9,10,11},{12,13,14,15}"), expected);
     assert_eq!(resolved("{0:4},{4:4},{8:4},{12:4}"), expected);

@@ -33,7 +33,7 @@ fn sockets(request: RankRequest) -> Vec<u32> {
 }
 
 #[test]
-fn sixteen_ranks_match_lecture() {
+fn sixteen_ranks_are_placed_as_in_the_lecture() {
     let block: Vec<u32> = (0..16).map(|rank| rank / 4 % 4).collect();
     let cyclic: Vec<u32> = (0..16).map(|rank| rank % 4).collect();
     assert_eq!(sockets(lecture(16, 3, RankMap::Block)), block);
@@ -102,7 +102,7 @@ fn policy_list_accepts_maps() {
 }
 
 #[test]
-fn policies_have_cpus_and_memory_of_lecture() {
+fn policies_have_the_cpus_and_memory_of_the_lecture() {
     let of_rank_5 = |policy| rows(lecture(16, policy, RankMap::Block)).swap_remove(5);
     let all: Vec<u32> = (0..16).collect();
     let (own, everywhere) = (vec![1], vec![0, 1, 2, 3]);
@@ -173,7 +173,7 @@ fn threads_without_policy_have_distinct_cpus() {
 }
 
 #[test]
-fn places_or_binding_replace_map() {
+fn places_or_binding_replace_the_rank_map() {
     let default = PlacementRequest::default;
     for (together, words, cpus) in [
         (default(), "spread", [0, 64]),

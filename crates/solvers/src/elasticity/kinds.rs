@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kinds_above_limit_are_unnumbered() {
+    fn mesh_point_kinds_beyond_the_limit_have_no_number() {
         let all = NodeKinds::default();
         let mut finders = [all.finder(), all.finder()];
         for number in 0..300 {

@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn requested_compiler_is_also_built_with_pages_side_by_side() {
+    fn requested_compiler_is_also_used_with_pages_side_by_side() {
         let of = |text: &str, preset| {
             let pages = [SideBySide::ONE, SideBySide::new(4).unwrap()];
             let chosen = ChosenCompiler { choice: text.parse().unwrap(), preset };

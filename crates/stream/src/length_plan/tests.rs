@@ -41,7 +41,7 @@ fn elements(plan: &LengthPlan) -> Vec<u64> {
 }
 
 #[test]
-fn planned_lengths_include_rule_memory_share_and_given_length() {
+fn planned_lengths_follow_the_rule_or_the_memory_share_or_are_given() {
     // 4 x 768 MiB / 8 B; the published length is slightly longer.
     let genoa = site(GENOA, Some("EPYC 9654"), None);
     let plan = plan_of(&genoa, &sized("430080000elements")).unwrap();

@@ -481,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_are_grouped_by_regime_and_moved_runs_are_left_out() {
+    fn runs_are_grouped_by_regime_and_runs_with_moved_cpus_are_left_out() {
         let (near, far) = (115e-9, 390e-9);
         let runs = [run(near, near), run(far, far), run(near, far), run(near, near)];
         let regimes = regime::regimes(&[near, near, far, far, near, far, near, near]);

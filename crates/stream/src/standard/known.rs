@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_option_selects_the_mpi_version() {
+    fn ranks_option_selects_the_mpi_version_of_stream() {
         let ranked = KnownRun { ranks: Some(2), elements: Some(1 << 25), ..known() };
         let mut fortran = bare(FORTRAN);
         complete(&ranked, &mut fortran).unwrap();

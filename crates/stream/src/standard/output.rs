@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn gcc_output_is_read_exactly() {
+    fn output_of_stream_compiled_by_gcc_is_read_exactly() {
         let output = StreamOutput::read(recorded!("gcc-2t")).unwrap();
         assert_eq!(
             (output.output_format, output.version.as_deref()),
@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn maximum_passes_match_floating_point_arithmetic() {
+    fn maximum_numbers_of_passes_match_floating_point_arithmetic() {
         let finite = |ntimes: u64| (0..ntimes).fold(2.0f64, |a, _| 15.0 * a).is_finite();
         assert!(finite(261) && !finite(262));
         let finite_f32 = |ntimes: u64| (0..ntimes).fold(2.0f32, |a, _| 15.0 * a).is_finite();

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn choice_round_trips() {
+    fn tuned_choice_round_trips() {
         let choice = choice();
         assert_eq!(Choice::from_config(&choice.to_config()), Some(choice.clone()));
         let plain = Choice { request: PlacementRequest::default(), ..choice };

@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn at_most_two_promising_loops_include_regular_stores() {
+    fn promising_loops_are_at_most_two_and_include_regular_stores() {
         let space = space("Package:1 Core:4 PU:1", &PlacementRequest::default());
         let kinds: Vec<Stores> = space.promising_loops().iter().map(|shape| shape.stores).collect();
         assert!(kinds.contains(&Stores::Regular) && kinds.len() <= 2);

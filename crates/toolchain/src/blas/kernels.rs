@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn only_supported_kernels_are_promising() {
+    fn only_supported_kernels_are_candidates() {
         let names = |vendor, isa| promising_kernels(vendor, isa).collect::<Vec<_>>();
         assert_eq!(names(Vendor::Blis, &avx2), ["zen3", "haswell"]);
         assert_eq!(names(Vendor::OpenBlas, &avx2), ["Haswell"]);

@@ -117,7 +117,7 @@ fn wide_spread_needs_the_reported_number_of_runs() {
 }
 
 #[test]
-fn better_median_has_the_quantiles_of_order_statistics() {
+fn quantiles_of_the_better_median_match_order_statistics() {
     let near = |found: f64, expected: f64| {
         assert!((found - expected).abs() < 0.01, "{found} {expected}");
     };

@@ -54,7 +54,7 @@ fn single_values_and_factors_are_exempt_from_doubt_rules() {
 }
 
 #[test]
-fn best_far_from_second_best_is_suspect() {
+fn best_sample_far_from_the_second_best_is_suspect() {
     let others = [50.0, 51.0, 52.0, 50.5];
     let of = |best: f64| [&others[..], &[best]].concat();
     assert_eq!(samples_reason(&rate(Quoted::Best, &of(57.0))), None);
@@ -69,7 +69,7 @@ fn best_far_from_second_best_is_suspect() {
 }
 
 #[test]
-fn disturbed_sample_counts_for_best() {
+fn disturbed_sample_counts_for_the_best_value() {
     let mut m = rate(Quoted::Best, &[50.0, 50.0, 50.0, 50.0]);
     assert!(samples_reason(&m).is_some());
     m.disturbed = vec![Disturbed { value: 49.0, counts: Counts::Best, ..Disturbed::default() }];
@@ -77,7 +77,7 @@ fn disturbed_sample_counts_for_best() {
 }
 
 #[test]
-fn rule_applied_twice_adds_no_reason() {
+fn doubt_rule_applied_twice_adds_no_reason() {
     let few = || rate(Quoted::Best, &[50.0, 50.0]);
     let m = few().with_validity(Validity::valid());
     assert_eq!((m.validity.status, m.value), (Status::Suspect, Some(50.0)));

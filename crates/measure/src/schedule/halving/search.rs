@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn search_finds_fastest_of_each_group() {
+    fn search_finds_the_fastest_candidate_of_each_group() {
         let mut groups = [Halving::new(1..=8), Halving::new([7, 9, 8]), Halving::new([3])];
         let mut numbers = Numbers::default();
         choose(&mut numbers, &mut groups, &HALVE, hour()).unwrap();
