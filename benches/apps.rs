@@ -168,15 +168,15 @@ fn build_eigen(folder: &Path, edge: usize) -> Option<std::path::PathBuf> {
 
 /// Writes the matrix by rows in natural order, in the format of benches/elasticity.cpp.
 fn write_matrix(path: &Path, edge: usize) -> io::Result<()> {
-    let whole = Subdomain::whole(Mesh { elements: [edge; 3] });
+    let whole = Subdomain::whole_mesh(Mesh { elements: [edge; 3] });
     let assembler = Assembler::new(&whole, &Stretch).map_err(io::Error::other)?;
-    let rows = 3 * whole.mesh.count();
+    let rows = 3 * whole.mesh.point_count();
     let blocks = whole.mesh.blocks();
     let mut file = BufWriter::new(File::create(path)?);
     let mut put = |bytes: &[u8]| file.write_all(bytes);
     put(&(rows as i64).to_le_bytes())?;
     put(&(9 * blocks as i64).to_le_bytes())?;
-    let nodes = || (0..whole.mesh.count()).map(|local| whole.node(local));
+    let nodes = || (0..whole.mesh.point_count()).map(|local| whole.node(local));
     let mut end = 0i64;
     put(&end.to_le_bytes())?;
     for node in nodes() {
@@ -189,7 +189,7 @@ fn write_matrix(path: &Path, edge: usize) -> io::Result<()> {
         for _ in 0..3 {
             for (_, other) in whole.neighbours(node) {
                 for column in 0..3 {
-                    put(&((3 * whole.local(other) + column) as i32).to_le_bytes())?;
+                    put(&((3 * whole.local_number(other) + column) as i32).to_le_bytes())?;
                 }
             }
         }

@@ -92,7 +92,7 @@ fn solve(team: &mut Team, n: usize, nb: usize, multiplier: &Multiplier) -> f64 {
     residual::fill(team, &mut matrix, &sequence, &mut || false).expect("threads");
     let progress = factorisation::LuProgress::default();
     let time = factorisation::solve(team, &mut matrix, nb, multiplier, &progress).expect("x");
-    let residual = residual::check(team, &sequence, matrix.column(n)).expect("threads");
+    let residual = residual::compute_residual(team, &sequence, matrix.column(n)).expect("threads");
     assert!(residual.passes(), "residual {:?}", residual.value);
     factorisation::flops(n) / time.total.0
 }
@@ -117,7 +117,7 @@ fn main() {
     if let Some(at) = args.iter().position(|word| word == "probe") {
         println!(
             "{}",
-            choose::answer(Path::new(&args[at + 1]), false, &choose::TrialPlaces::default())
+            choose::trial_answer(Path::new(&args[at + 1]), false, &choose::TrialPlaces::default())
         );
         return;
     }

@@ -24,7 +24,7 @@ use nodegauge_measure::schedule::shuffle::Shuffler;
 use nodegauge_measure::{Seconds, stats};
 use nodegauge_placement::PlacementRequest;
 use nodegauge_team::Team;
-use nodegauge_team::core_to_core::{self, SharedLines};
+use nodegauge_team::core_to_core::{self, SharedCacheLines};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -71,7 +71,7 @@ enum Program {
 /// Measurement of the core-to-core latency between two CPUs.
 struct CoreToCore {
     team: Team,
-    lines: SharedLines,
+    lines: SharedCacheLines,
 }
 
 impl CoreToCore {
@@ -88,7 +88,7 @@ fn main() {
     let threads = placement.threads.len();
     let places: Vec<_> = placement.threads.iter().map(|thread| thread.cpus.clone()).collect();
     let team = Team::start(&places).expect("threads can be bound");
-    let mut latency = CoreToCore { lines: SharedLines::new(team.len()), team };
+    let mut latency = CoreToCore { lines: SharedCacheLines::new(team.len()), team };
     // The reference programs use arrays of the length that nodegauge chooses.
     let first = common::nodegauge(&["stream", "--samples", "1", "--kernels", "copy"]);
     let array = first.measurements.iter().find_map(|m| m.config.get("array_bytes")?.as_u64());
@@ -260,12 +260,13 @@ fn printed_rates(program: &Path, array: u64, threads: usize) -> Rates {
 /// Returns the regimes of all round trips.
 fn regimes_of(runs: &[Run]) -> Vec<Regime> {
     let trips: Vec<f64> = runs.iter().flat_map(|run| [run.trips.0, run.trips.1]).collect();
-    regime::regimes(&trips)
+    regime::find_regimes(&trips)
 }
 
 /// Returns the runs in the regime with index `number`.
 fn runs_in_regime<'r>(runs: &'r [Run], regimes: &[Regime], number: usize) -> Vec<&'r Run> {
-    let of_regime = |run: &&Run| regime::assign(regimes, run.trips.0, run.trips.1) == Some(number);
+    let of_regime =
+        |run: &&Run| regime::regime_index(regimes, run.trips.0, run.trips.1) == Some(number);
     runs.iter().filter(of_regime).collect()
 }
 
@@ -336,7 +337,7 @@ fn report(runs: &[Run]) -> String {
     }
     let moved = runs
         .iter()
-        .filter(|run| regime::assign(&regimes, run.trips.0, run.trips.1).is_none())
+        .filter(|run| regime::regime_index(&regimes, run.trips.0, run.trips.1).is_none())
         .count();
     out.push_str(&format!(
         "\n{} runs in all; {moved} dropped because the CPUs moved.\n",

@@ -25,7 +25,7 @@ use nodegauge_placement::PlacementRequest;
 use nodegauge_stream::config::{StreamConfig, TuneConfig};
 use nodegauge_stream::point::StreamPoint;
 use nodegauge_stream::stream::{self, StreamOptions};
-use nodegauge_stream::tune::{Choice, Space, TunePlan};
+use nodegauge_stream::tune::{SearchSpace, TunePlan, TunedChoice};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
@@ -59,7 +59,7 @@ fn main() {
         .setups
         .iter()
         .map(|setup| {
-            let arrays = space.share(setup, &options.arrays);
+            let arrays = space.setup_arrays(setup, &options.arrays);
             let options = StreamOptions { arrays, ..options.clone() };
             let (_, config) = stream::plan(&site, &setup.placement, &options).expect("it fits");
             StreamPoint::prepare(config).expect("a point")
@@ -102,7 +102,7 @@ const KERNELS: [Kernel; 6] =
     [Kernel::Copy, Kernel::Scale, Kernel::Add, Kernel::Triad, Kernel::Read, Kernel::Write];
 
 /// Compares the loops that runs of `stream` select with an exhaustive search on the default team and pages.
-fn compare_loops(site: &Site, space: &Space) {
+fn compare_loops(site: &Site, space: &SearchSpace) {
     let mut options = StreamOptions::default();
     options.arrays.kernels = KERNELS.to_vec();
     let placement = &space.setups[0].placement;
@@ -196,7 +196,7 @@ fn is_loop(shape: &KernelShape, kernel: Kernel, config: &StreamConfig) -> bool {
 }
 
 /// Measures every loop with every set-up, interleaved.
-fn measure_all(space: &Space, points: &mut [StreamPoint], passes: usize) -> Samples {
+fn measure_all(space: &SearchSpace, points: &mut [StreamPoint], passes: usize) -> Samples {
     let mut samples = Samples::new();
     let most = space.shapes.len();
     let mut order: Vec<(usize, usize)> =
@@ -208,7 +208,7 @@ fn measure_all(space: &Space, points: &mut [StreamPoint], passes: usize) -> Samp
             order.swap(i, (seed >> 33) as usize % (i + 1));
         }
         for (site, turn) in &order {
-            let trip = points[0].round_trip().expect("the team lives");
+            let trip = points[0].measure_round_trip().expect("the team lives");
             let point = &mut points[*site];
             let kernels: Vec<Kernel> = point.config().kernels.iter().map(|(k, _)| *k).collect();
             let element = point.config().element;
@@ -222,7 +222,7 @@ fn measure_all(space: &Space, points: &mut [StreamPoint], passes: usize) -> Samp
             let numbers = kernels.iter().map(|k| turn % space.loops(*k, element).len());
             let numbers: Vec<usize> = numbers.collect();
             point.set_kernels(loops).expect("these loops exist");
-            let sample = point.pass().expect("the team lives");
+            let sample = point.run_pass().expect("the team lives");
             for ((kernel, number), rate) in
                 kernels.iter().zip(numbers).zip(rates(point, &sample.seconds))
             {
@@ -244,11 +244,11 @@ fn rates(point: &StreamPoint, seconds: &[f64]) -> Vec<f64> {
 fn regime_of(samples: &Samples) -> Option<Regime> {
     let trips: Vec<f64> = samples.values().flatten().map(|(_, trip)| *trip).collect();
     let count = |regime: &Regime| trips.iter().filter(|trip| regime.contains(**trip)).count();
-    regime::regimes(&trips).into_iter().max_by_key(count)
+    regime::find_regimes(&trips).into_iter().max_by_key(count)
 }
 
 /// Returns the set-up, and a loop for each kernel, with the highest median rates in the regime with the most samples.
-fn best(space: &Space, samples: &Samples, kernels: &[Kernel]) -> Configuration {
+fn best(space: &SearchSpace, samples: &Samples, kernels: &[Kernel]) -> Configuration {
     let most = regime_of(samples);
     let typical = |pairs: &[(f64, f64)]| {
         let counts = |trip: f64| most.is_none_or(|r| r.contains(trip));
@@ -281,7 +281,7 @@ fn best(space: &Space, samples: &Samples, kernels: &[Kernel]) -> Configuration {
 /// Runs two configurations in pairs of passes; returns the ratios of the pairs that are within one regime.
 fn compare_in_pairs(
     points: &mut [StreamPoint],
-    (site, choice): (usize, &Choice),
+    (site, choice): (usize, &TunedChoice),
     best: &Configuration,
     pairs: usize,
 ) -> Vec<f64> {
@@ -314,10 +314,10 @@ fn pairs_of(
     counts: impl Fn(f64) -> bool,
 ) -> Vec<PairOfPasses> {
     let mut pass = |(number, loops): Paired<'_>| {
-        let before = points[0].round_trip().expect("the team lives");
+        let before = points[0].measure_round_trip().expect("the team lives");
         let point = &mut points[number];
         point.set_kernels(loops.to_vec()).expect("these loops exist");
-        let sample = point.pass().expect("the team lives");
+        let sample = point.run_pass().expect("the team lives");
         (rates(point, &sample.seconds), before)
     };
     let mut played = Vec::new();

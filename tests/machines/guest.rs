@@ -118,7 +118,8 @@ look() {
             cat /tmp/mappings
             for path in $(cut -d ' ' -f 1 /tmp/mappings | uniq); do
                 for task in "${path%numa_maps}"task/*; do
-                    echo "$path $(taskset -p "${task##*/}")"
+                    # A thread may have ended meanwhile.
+                    mask=$(taskset -p "${task##*/}") && echo "$path $mask"
                 done
             done
         } >/tmp/look

@@ -63,8 +63,8 @@ impl KernelProcess {
         if pages == 0 || is_shared_file {
             return;
         }
-        for (node, pages) in on_nodes {
-            *self.nodes.entry(node).or_default() += pages * page_kib;
+        for (node, count) in on_nodes {
+            *self.nodes.entry(node).or_default() += count * page_kib;
         }
         *self.policies.entry(words[0].to_owned()).or_default() += pages * page_kib;
         *self.sizes.entry(page_kib).or_default() += pages * page_kib;
@@ -86,8 +86,8 @@ pub fn jobs(outcome: &Outcome) -> Vec<(String, Job)> {
             kernel: BTreeMap::new(),
         };
         for line in kernel.lines().filter_map(|line| line.strip_prefix("kernel ")) {
-            let (pid, rest) = line.split_once(' ').unwrap();
-            job.kernel.entry(pid.parse().unwrap()).or_default().add(rest);
+            let (pid, of_process) = line.split_once(' ').unwrap();
+            job.kernel.entry(pid.parse().unwrap()).or_default().add(of_process);
         }
         found.push((name.to_owned(), job));
     }

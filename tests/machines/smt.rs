@@ -4,7 +4,7 @@ use crate::fields::measurements;
 use crate::guest::{Guest, Shape, Shared};
 use crate::jobs::jobs;
 use crate::look::{machine_of, masks, processes};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 static SHARED: Shared = Shared::new();
@@ -119,9 +119,12 @@ fn smt_job_is_reported_as_by_the_kernel() {
     // Each hardware thread has a measuring thread, and siblings are on the same core.
     let threads = job.processes[0]["threads"].as_array().unwrap();
     let mut seen = BTreeSet::new();
-    for thread in threads.iter().filter(|thread| thread["allowed"] == thread["cpu"].to_string()) {
-        assert_eq!(thread["core"], json!(thread["cpu"].as_u64().unwrap() / 2), "{thread}");
-        seen.insert(thread["cpu"].as_u64());
+    let is_bound = |thread: &&Value| thread["allowed"].as_str() == Some(&thread["cpu"].to_string());
+    for thread in threads.iter().filter(is_bound) {
+        let cpu = thread["cpu"].as_u64().unwrap();
+        // The kernel numbers the cores of each socket.
+        assert_eq!(thread["core"], json!(cpu % 4 / 2), "{thread}");
+        seen.insert(cpu);
     }
     assert_eq!(seen.len(), 8, "{threads:#?}");
 }

@@ -34,7 +34,7 @@ static T2K: Shape = Shape {
         "-numa",
         "node,nodeid=3,memdev=m3,cpus=12-15",
     ],
-    setup: PLACED,
+    setup: SETUP,
     commands: &[
         ("numactl", "numactl --hardware"),
         ("machine", "nodegauge machine --json"),
@@ -57,16 +57,8 @@ static T2K: Shape = Shape {
         ),
         ("program", "nodegauge sweep policy=0-5 --samples 2 --no-save -- ./placed"),
         ("program-placed", "cat placed.txt"),
-        (
-            "where",
-            "for map in block cyclic; do
-                 for policy in 0 1 2 3 4 5; do
-                     echo RUN $policy $map
-                     where_of 4 12 nodegauge stream --ranks 4 --policy $policy --rank-map $map --size 600000elements \
-                         --kernels triad --samples 2 --no-save
-                 done
-             done",
-        ),
+        ("where-block", "map=block; jobs_of_all_policies"),
+        ("where-cyclic", "map=cyclic; jobs_of_all_policies"),
         ("no-pages", "nodegauge stream --pages 2m --size 100000elements"),
         ("no-map", "nodegauge stream --ranks 17 --policy 3"),
         ("no-policy", "nodegauge stream --ranks 4 --policy 6"),
@@ -74,9 +66,10 @@ static T2K: Shape = Shape {
     ..Shape::PLAIN
 };
 
-/// Program that touches 8 MiB of memory. It appends its CPUs, as a bit mask, and the line of its numa_maps for this
-/// memory to a file.
-const PLACED: &str = r#"
+/// `placed` is a program that touches 8 MiB of memory. It appends its CPUs, as a bit mask, and the line of its
+/// numa_maps for this memory to a file. The shell function compares four ranks under each policy, with the rank map
+/// `$map`.
+const SETUP: &str = r#"
 cat >placed <<'END'
 #!/bin/sh
 exec awk 'BEGIN {
@@ -89,6 +82,15 @@ exec awk 'BEGIN {
 }'
 END
 chmod 755 placed
+cat >>/commands/functions <<'END'
+jobs_of_all_policies() {
+    for policy in 0 1 2 3 4 5; do
+        echo "RUN $policy $map"
+        where_of 4 12 nodegauge stream --ranks 4 --policy $policy --rank-map $map --size 600000elements \
+            --kernels triad --samples 2 --no-save
+    done
+}
+END
 "#;
 
 fn guest() -> Option<&'static Guest> {
@@ -234,12 +236,12 @@ fn t2k_policies_determine_cpus_and_memory_of_a_program() {
 #[test]
 fn t2k_jobs_are_reported_as_by_the_kernel_for_all_policies_and_maps() {
     let Some(guest) = guest() else { return };
-    let jobs = jobs(&guest.result("where").exits(0));
-    assert_eq!(jobs.len(), 12);
-    for (name, job) in &jobs {
-        job.assert_matches_kernel(name, 4);
-        let ranks = job.processes.iter().filter(|process| process["rank"].is_u64());
-        assert_eq!(ranks.count(), 4, "{name}");
+    for map in ["where-block", "where-cyclic"] {
+        let jobs = jobs(&guest.result(map).exits(0));
+        assert_eq!(jobs.len(), 6, "{map}");
+        for (name, job) in &jobs {
+            job.assert_matches_kernel(name, 4);
+        }
     }
 }
 

@@ -14,7 +14,7 @@ const NO_THRESHOLDS: [&str; 8] = [
     "crates/arena/src/location.rs: MIN_THREAD_HELD_SHARE",
     "crates/curves/src/levels.rs: MIN_SCATTER",
     "crates/measure/src/schedule/halving.rs: SIGMA_OVER_MAD",
-    "crates/stream/src/ablation.rs: SHARE",
+    "crates/stream/src/ablation.rs: MEMORY_SHARE",
     "crates/team/src/timed.rs: TICK_NANOS",
     "crates/team/src/timed.rs: MIN_STOLEN_SHOWN",
 ];
@@ -44,7 +44,7 @@ const CONSTRUCTORS: [(&str, f64); 13] = [
     ("Duration::from_secs", 1.0),
     ("Fraction", 1.0),
     ("Hertz", 1.0),
-    ("RoundRule::KeepAll", 1.0),
+    ("EliminationRule::KeepAll", 1.0),
     ("Seconds", 1.0),
     ("Some", 1.0),
     ("", 1.0),

@@ -45,19 +45,19 @@ pub struct Side {
 pub const MAX_BLOCKS: u64 = 1000;
 
 /// Label of the interleaved runs of `compare --run`; its value identifies the comparison and the command.
-pub const TURNS: &str = "turns";
+pub const TURNS_LABEL: &str = "turns";
 
 /// Label of interleaved runs; its value names the command of the run by what differs from the other command.
-pub const COMPARED: &str = "compared";
+pub const COMPARED_LABEL: &str = "compared";
 
 /// Label of imported runs; its value is the name of the file with the output of the other program.
-pub const IMPORT: &str = "import";
+pub const IMPORT_LABEL: &str = "import";
 
 /// Design of the comparison: order of the runs, and treatment of suspect figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Design {
     /// True if the runs of A and B were interleaved: runs 2k and 2k + 1 of A and of B form a block A B B A.
-    pub blocks: bool,
+    pub is_interleaved: bool,
     /// True if suspect figures count like valid ones.
     pub accept_suspect: bool,
 }
@@ -301,8 +301,8 @@ fn missed_changes(pairs: &[Pair]) -> Option<String> {
 
 fn notices(a: &Side, b: &Side, [only_a, only_b]: [&[UnpairedFigure]; 2]) -> Vec<String> {
     let mut notices = Vec::new();
-    let shared = judge::shared(a, b);
-    match (shared, a.runs.len() == b.runs.len() && shared == a.runs.len()) {
+    let shared_run_count = judge::shared_run_count(a, b);
+    match (shared_run_count, a.runs.len() == b.runs.len() && shared_run_count == a.runs.len()) {
         (0, _) => {}
         (_, true) => notices.push("A and B are the same runs".to_owned()),
         (n, false) => notices.push(format!("runs in both A and B: {n}")),
@@ -324,7 +324,7 @@ fn notices(a: &Side, b: &Side, [only_a, only_b]: [&[UnpairedFigure]; 2]) -> Vec<
 }
 
 /// Joins the distinct values in order of first appearance.
-pub(crate) fn distinct(values: impl Iterator<Item = Option<String>>) -> String {
+pub(crate) fn join_distinct(values: impl Iterator<Item = Option<String>>) -> String {
     let mut seen: Vec<String> = Vec::new();
     for value in values.flatten() {
         if !seen.contains(&value) {

@@ -38,7 +38,7 @@ impl Obstacle {
     /// Returns the obstacle to a conclusion from all of these figures; `None` if all are valid. The obstacle is the
     /// reason of an invalid figure, otherwise the cause of most of the suspect figures. A figure above its limit is an
     /// obstacle even if its record, from an old version, marks it as valid.
-    pub fn among<'a>(figures: impl IntoIterator<Item = &'a Measurement>) -> Option<Self> {
+    pub fn from_figures<'a>(figures: impl IntoIterator<Item = &'a Measurement>) -> Option<Self> {
         let figures: Vec<&Measurement> = figures.into_iter().collect();
         let invalid = figures.iter().find(|m| m.validity.status == Status::Invalid);
         if let Some(m) = invalid {
@@ -71,7 +71,7 @@ pub fn sentence<'a>(
     figures: impl IntoIterator<Item = &'a Measurement>,
     sentence: impl FnOnce() -> String,
 ) -> String {
-    Obstacle::among(figures).map_or_else(sentence, |obstacle| obstacle.cannot_tell(what))
+    Obstacle::from_figures(figures).map_or_else(sentence, |obstacle| obstacle.cannot_tell(what))
 }
 
 /// Returns the clause that the run would have shown any difference larger than `share`.
@@ -108,16 +108,16 @@ mod tests {
         assert_eq!(drawn(&[&valid]), "the fastest mix is 1:1");
         let expected = format!("cannot tell {what}: {LOAD}; repeat the run on an idle node");
         assert_eq!(drawn(&[&valid, &suspect]), expected);
-        let invalid = figure(&[]).missing("wrong result");
+        let invalid = figure(&[]).without_value("wrong result");
         assert_eq!(drawn(&[&suspect, &invalid]), format!("cannot tell {what}: wrong result"));
     }
 
     #[test]
     fn figure_above_its_limit_prevents_a_conclusion() {
         let above = figure(&[]).limit(30e9, "read, interleaved");
-        let text = Obstacle::among([&above]).unwrap().in_words();
+        let text = Obstacle::from_figures([&above]).unwrap().in_words();
         assert!(text.ends_with("the figure or the limit is wrong"), "{text}");
-        assert_eq!(Obstacle::among([&figure(&[]).limit(50e9, "read, interleaved")]), None);
+        assert_eq!(Obstacle::from_figures([&figure(&[]).limit(50e9, "read, interleaved")]), None);
     }
 
     #[test]

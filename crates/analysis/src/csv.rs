@@ -3,7 +3,7 @@
 //! Figures are in base units, and the unit of a measurement is in its own column. The cell of an unknown value is
 //! empty. New columns are added at the end; the order of the existing columns does not change.
 
-use nodegauge_measure::keys::{Registry, scalar};
+use nodegauge_measure::keys::{Registry, scalar_text};
 use nodegauge_measure::legible;
 use nodegauge_measure::record::{Measurement, Record};
 use serde_json::Value;
@@ -20,22 +20,24 @@ const COLUMNS: &[(&str, ColumnContent)] = &[
     ("test", |_, m| m.test.clone()),
     ("name", |_, m| m.name.clone()),
     ("unit", |_, m| m.unit.to_string()),
-    ("value", |_, m| number(m.value)),
+    ("value", |_, m| format_number(m.value)),
     ("n", |_, m| m.summary.as_ref().map(|s| s.n.to_string()).unwrap_or_default()),
-    ("best", |_, m| number(m.summary.as_ref().map(|s| s.best))),
-    ("median", |_, m| number(m.summary.as_ref().map(|s| s.median))),
-    ("p05", |_, m| number(m.summary.as_ref().map(|s| s.p05))),
-    ("p95", |_, m| number(m.summary.as_ref().map(|s| s.p95))),
-    ("ci95_low", |_, m| number(m.summary.as_ref().and_then(|s| s.ci95).map(|[low, _]| low))),
-    ("ci95_high", |_, m| number(m.summary.as_ref().and_then(|s| s.ci95).map(|[_, high]| high))),
+    ("best", |_, m| format_number(m.summary.as_ref().map(|s| s.best))),
+    ("median", |_, m| format_number(m.summary.as_ref().map(|s| s.median))),
+    ("p05", |_, m| format_number(m.summary.as_ref().map(|s| s.p05))),
+    ("p95", |_, m| format_number(m.summary.as_ref().map(|s| s.p95))),
+    ("ci95_low", |_, m| format_number(m.summary.as_ref().and_then(|s| s.ci95).map(|[low, _]| low))),
+    ("ci95_high", |_, m| {
+        format_number(m.summary.as_ref().and_then(|s| s.ci95).map(|[_, high]| high))
+    }),
     ("status", |_, m| word(serde_json::to_value(m.validity.status))),
     ("category", |_, m| word(serde_json::to_value(m.category))),
-    ("limit", |_, m| number(m.limit.as_ref().map(|limit| limit.value))),
-    ("limit_fraction", |_, m| number(m.limit.as_ref().map(|limit| limit.fraction.0))),
-    ("traffic", |_, m| number(m.traffic.as_ref().map(|traffic| traffic.value))),
+    ("limit", |_, m| format_number(m.limit.as_ref().map(|limit| limit.value))),
+    ("limit_fraction", |_, m| format_number(m.limit.as_ref().map(|limit| limit.fraction.0))),
+    ("traffic", |_, m| format_number(m.traffic.as_ref().map(|traffic| traffic.value))),
     ("complete", |r, _| r.complete.to_string()),
-    ("labels", |r, _| joined(r.labels.iter().map(|(key, value)| format!("{key}={value}")))),
-    ("reasons", |_, m| joined(m.validity.reasons.iter().cloned())),
+    ("labels", |r, _| join_texts(r.labels.iter().map(|(key, value)| format!("{key}={value}")))),
+    ("reasons", |_, m| join_texts(m.validity.reasons.iter().cloned())),
 ];
 
 /// Returns all measurements of the records below one header: the columns that all measurements have, then one column
@@ -88,7 +90,7 @@ fn is_ignored(c: char) -> bool {
 }
 
 /// Formats a number exactly, so that parsing returns the same number; empty if the number is unknown or not finite.
-pub fn number(figure: Option<f64>) -> String {
+pub fn format_number(figure: Option<f64>) -> String {
     figure.filter(|x| x.is_finite()).map(|x| x.to_string()).unwrap_or_default()
 }
 
@@ -98,7 +100,7 @@ fn word(value: serde_json::Result<Value>) -> String {
 }
 
 /// Joins several texts for one cell.
-pub fn joined(texts: impl Iterator<Item = String>) -> String {
+pub fn join_texts(texts: impl Iterator<Item = String>) -> String {
     texts.collect::<Vec<_>>().join("; ")
 }
 
@@ -106,19 +108,19 @@ pub fn joined(texts: impl Iterator<Item = String>) -> String {
 /// of their entries.
 fn config(measurement: &Measurement, name: &str) -> String {
     let Some(value) = measurement.config.get(name) else { return String::new() };
-    if let Some(text) = scalar(value) {
+    if let Some(text) = scalar_text(value) {
         return text;
     }
     match value {
         Value::Array(_) => value.to_string(),
-        Value::Object(map) => joined(map.iter().filter_map(entry)),
+        Value::Object(map) => join_texts(map.iter().filter_map(entry)),
         _ => String::new(),
     }
 }
 
 /// Formats an entry of an object; `None` if its value has no short text.
 fn entry((key, part): (&String, &Value)) -> Option<String> {
-    Some(format!("{key}={}", scalar(part)?))
+    Some(format!("{key}={}", scalar_text(part)?))
 }
 
 #[cfg(test)]
@@ -233,10 +235,10 @@ mod tests {
     #[test]
     fn figures_round_trip_exactly() {
         for x in [0.1, 1e-300, 78_412_345_678.9, f64::MAX, 0.0] {
-            assert_eq!(number(Some(x)).parse(), Ok(x));
+            assert_eq!(format_number(Some(x)).parse(), Ok(x));
         }
-        assert_eq!(number(Some(f64::NAN)), "");
-        assert_eq!(number(None), "");
+        assert_eq!(format_number(Some(f64::NAN)), "");
+        assert_eq!(format_number(None), "");
     }
 
     #[test]

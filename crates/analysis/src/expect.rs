@@ -18,7 +18,7 @@ use std::str::FromStr;
 use strsim::jaro_winkler;
 
 mod figures;
-pub use figures::Figures;
+pub use figures::PossibleFigures;
 
 /// Comparison operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,7 +108,7 @@ impl FromStr for Expectation {
     fn from_str(text: &str) -> Result<Self, SyntaxError> {
         let mut cursor = Cursor::new("expectation", "--expect 'triad>=300GB/s'", text);
         cursor.skip_blanks();
-        let (scope, name) = read_scoped(&mut cursor)?;
+        let (scope, name) = read_scoped_name(&mut cursor)?;
         cursor.skip_blanks();
         let comparison = read_comparison(&mut cursor)?;
         cursor.skip_blanks();
@@ -136,7 +136,7 @@ impl FromStr for Expectation {
 }
 
 /// Parses the name of a measurement, with an optional gauge or test before a dot.
-pub(crate) fn read_scoped(
+pub(crate) fn read_scoped_name(
     cursor: &mut Cursor<'_>,
 ) -> Result<(Option<String>, String), SyntaxError> {
     let first = read_name(cursor);
@@ -208,7 +208,7 @@ pub struct CheckedExpectation {
     pub verdict: ExpectationVerdict,
     /// Title of the decisive figure, e.g. `bw 1 KiB, distance same core`; empty if the condition applies to only one
     /// figure.
-    pub of: String,
+    pub title: String,
     /// Number of figures that do not meet the condition.
     misses: usize,
 }
@@ -291,12 +291,12 @@ impl CheckedExpectation {
 
     fn sentence(&self, expectation: &Expectation) -> String {
         let expected = expectation.in_words();
-        let of = match (self.of.as_str(), self.misses) {
+        let title = match (self.title.as_str(), self.misses) {
             ("", _) => String::new(),
-            (of, 0 | 1) => format!(" ({of})"),
-            (of, misses) => format!(" ({of}, and {} more)", misses - 1),
+            (title, 0 | 1) => format!(" ({title})"),
+            (title, misses) => format!(" ({title}, and {} more)", misses - 1),
         };
-        let measured = format!("measured {}{of}", expectation.shown(self.verdict.value()));
+        let measured = format!("measured {}{title}", expectation.shown(self.verdict.value()));
         match &self.verdict {
             ExpectationVerdict::Met(_) => {
                 format!("expectation met: {expected}, {measured}")
@@ -315,13 +315,13 @@ impl CheckedExpectation {
                 format!("expected {expected}, but there is no such measurement; {}", listed(known))
             }
             ExpectationVerdict::NoValue => {
-                format!("expected {expected}, but there is no valid result{of}")
+                format!("expected {expected}, but there is no valid result{title}")
             }
             ExpectationVerdict::OtherUnit(unit) => {
-                format!("expected {expected}, but the measurement is in {unit}{of}")
+                format!("expected {expected}, but the measurement is in {unit}{title}")
             }
             ExpectationVerdict::NoLimit => {
-                format!("expected {expected}, but the limit is unknown{of}")
+                format!("expected {expected}, but the limit is unknown{title}")
             }
         }
     }
@@ -345,13 +345,17 @@ impl Expectation {
         let numbered = verdicts.iter().enumerate();
         let Some((at, _)) = numbered.min_by(|(_, a), (_, b)| self.by_distance(a, b)) else {
             let verdict = ExpectationVerdict::NoSuch(self.similar_names(measurements, registry));
-            return CheckedExpectation { verdict, of: String::new(), misses };
+            return CheckedExpectation { verdict, title: String::new(), misses };
         };
-        let of = match named.len() {
+        let title = match named.len() {
             1 => String::new(),
-            _ => format!("{}{}", named[at].name, identity::identities(&named, registry)[at].words),
+            _ => format!(
+                "{}{}",
+                named[at].name,
+                identity::identities(&named, registry)[at].name_suffix
+            ),
         };
-        CheckedExpectation { verdict: verdicts[at].clone(), of, misses }
+        CheckedExpectation { verdict: verdicts[at].clone(), title, misses }
     }
 
     /// Orders verdicts by distance from the bound; the decisive verdict comes first.

@@ -31,7 +31,7 @@ pub struct Fact {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ComparedRecords {
     /// Runs on one node, and nodes of one kind.
-    Everywhere,
+    BetweenRunsAndNodes,
     /// Only runs. The fact is the name of a node, a circumstance of a run, or a sum of parts that are compared one by
     /// one between nodes.
     BetweenRuns,
@@ -39,7 +39,7 @@ pub enum ComparedRecords {
     /// runs would repeat that of the processor or the memory.
     BetweenNodes,
     /// No records. The value changes constantly, or it was measured.
-    Nowhere,
+    NoRecords,
 }
 
 /// Short name of a fact in a reason of 20 characters.
@@ -96,7 +96,7 @@ impl Fact {
         fields: &'static [&'static str],
         value: fn(&Machine) -> Option<FactValue>,
     ) -> Self {
-        let compared = ComparedRecords::Everywhere;
+        let compared = ComparedRecords::BetweenRunsAndNodes;
         Self { name, short: None, fields, compared, is_identity: false, value }
     }
 
@@ -121,7 +121,7 @@ impl Fact {
     }
 
     const fn nowhere(self) -> Self {
-        Self { compared: ComparedRecords::Nowhere, ..self }
+        Self { compared: ComparedRecords::NoRecords, ..self }
     }
 
     /// Returns the value with its unit; `None` if it is unknown.
@@ -149,12 +149,15 @@ impl Fact {
 
     /// True if the value is compared between runs.
     pub fn distinguishes_runs(&self) -> bool {
-        matches!(self.compared, ComparedRecords::Everywhere | ComparedRecords::BetweenRuns)
+        matches!(self.compared, ComparedRecords::BetweenRunsAndNodes | ComparedRecords::BetweenRuns)
     }
 
     /// True if the value is compared between nodes of one kind.
     pub fn distinguishes_nodes(&self) -> bool {
-        matches!(self.compared, ComparedRecords::Everywhere | ComparedRecords::BetweenNodes)
+        matches!(
+            self.compared,
+            ComparedRecords::BetweenRunsAndNodes | ComparedRecords::BetweenNodes
+        )
     }
 
     /// Returns the short name of a part; empty for other facts.
@@ -561,7 +564,7 @@ fn boot_parameters(machine: &Machine) -> Option<FactValue> {
 
 /// Returns the distinct values of a property of the accelerators.
 fn device_values(machine: &Machine, value: fn(&Device) -> Option<String>) -> Option<FactValue> {
-    let computing = machine.devices.iter().filter(|device| device.computes());
+    let computing = machine.devices.iter().filter(|device| device.is_accelerator());
     let values: BTreeSet<String> = computing.filter_map(value).collect();
     let values: Vec<String> = values.into_iter().collect();
     (!values.is_empty()).then(|| FactValue::Words(values.join(", ")))

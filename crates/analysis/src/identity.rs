@@ -1,28 +1,28 @@
 //! Identity of figures with the same name: their sizes, and the smallest set of other configuration keys that
 //! distinguishes them.
 
-use nodegauge_measure::keys::{self, Registry, Role, scalar};
+use nodegauge_measure::keys::{self, Registry, Role, scalar_text};
 use nodegauge_measure::record::Measurement;
 use nodegauge_measure::{Bytes, Unit};
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Index of a run among the runs of A or B, and a measurement of this run.
-pub(crate) type Numbered<'a> = (usize, &'a Measurement);
+pub(crate) type NumberedMeasurement<'a> = (usize, &'a Measurement);
 
 /// Keys with values that distinguish a measurement from the others with the same gauge, test, name and unit.
 pub(crate) type FigureKeys = Vec<(String, String)>;
 
 /// Group of measurements: gauge, test, name and unit.
-pub(crate) type Group<'a> = (&'a str, &'a str, &'a str, Unit);
+pub(crate) type FigureGroup<'a> = (&'a str, &'a str, &'a str, Unit);
 
-pub(crate) fn figure_group(m: &Measurement) -> Group<'_> {
+pub(crate) fn figure_group(m: &Measurement) -> FigureGroup<'_> {
     (&m.gauge, &m.test, &m.name, m.unit)
 }
 
 /// Formats the value of a key as a short text.
-pub(crate) fn entry(m: &Measurement, key: &str) -> Option<String> {
-    m.config.get(key).and_then(scalar)
+pub(crate) fn value_text(m: &Measurement, key: &str) -> Option<String> {
+    m.config.get(key).and_then(scalar_text)
 }
 
 /// Identity of a figure: keys that distinguish it from other figures with the same name and unit.
@@ -31,13 +31,13 @@ pub struct FigureIdentity {
     /// Keys with their values as short texts: sizes, and as few other keys as necessary.
     pub at: Vec<(String, String)>,
     /// Text after the name, for display: ` 8 B`, `, threads 4`.
-    pub words: String,
+    pub name_suffix: String,
 }
 
 /// Returns the identities of these figures, in their order. Figures with the same name and unit have different
 /// identities.
 pub fn identities(measurements: &[&Measurement], registry: &Registry) -> Vec<FigureIdentity> {
-    let mut groups: BTreeMap<Group<'_>, Vec<usize>> = BTreeMap::new();
+    let mut groups: BTreeMap<FigureGroup<'_>, Vec<usize>> = BTreeMap::new();
     for (i, m) in measurements.iter().enumerate() {
         groups.entry(figure_group(m)).or_default().push(i);
     }
@@ -45,9 +45,9 @@ pub fn identities(measurements: &[&Measurement], registry: &Registry) -> Vec<Fig
     for (group, members) in groups {
         let alike: Vec<&Measurement> = members.iter().map(|i| measurements[*i]).collect();
         let keys = distinguishing_keys(group, &[&alike], registry);
-        for (i, (at, (_, m))) in members.into_iter().zip(entries(0, alike, &keys)) {
-            let words = in_words(group, &values(&at, m), registry);
-            found[i] = FigureIdentity { at, words };
+        for (i, (at, (_, m))) in members.into_iter().zip(keyed_measurements(0, alike, &keys)) {
+            let name_suffix = in_words(group, &key_values(&at, m), registry);
+            found[i] = FigureIdentity { at, name_suffix };
         }
     }
     found
@@ -57,7 +57,7 @@ pub fn identities(measurements: &[&Measurement], registry: &Registry) -> Vec<Fig
 /// and settings as necessary, in the order of the registry; identities come first. Choices are used only if the other
 /// keys are not sufficient. A key that is not in the registry counts as a setting.
 pub(crate) fn distinguishing_keys<'a>(
-    (gauge, test, ..): Group<'_>,
+    (gauge, test, ..): FigureGroup<'_>,
     records: &[&Vec<&'a Measurement>],
     registry: &Registry,
 ) -> Vec<&'a String> {
@@ -79,7 +79,7 @@ pub(crate) fn distinguishing_keys<'a>(
             if distinguished(record, &keys) == record.len() {
                 break;
             }
-            let varies = record.iter().any(|m| entry(m, name) != entry(record[0], name));
+            let varies = record.iter().any(|m| value_text(m, name) != value_text(record[0], name));
             if varies && !keys.contains(&name) {
                 keys.push(name);
             }
@@ -121,22 +121,22 @@ fn keys_with_role<'a>(
 fn distinguished(measurements: &[&Measurement], keys: &[&String]) -> usize {
     let mut distinct: BTreeSet<Vec<Option<String>>> = BTreeSet::new();
     for m in measurements {
-        distinct.insert(keys.iter().map(|key| entry(m, key)).collect());
+        distinct.insert(keys.iter().map(|key| value_text(m, key)).collect());
     }
     distinct.len()
 }
 
 /// Pairs the measurements of a run with their distinguishing keys. Measurements with equal keys are numbered.
-pub(crate) fn entries<'a>(
+pub(crate) fn keyed_measurements<'a>(
     run: usize,
     all: Vec<&'a Measurement>,
     keys: &[&String],
-) -> Vec<(FigureKeys, Numbered<'a>)> {
-    let mut entries: Vec<(FigureKeys, Numbered<'a>)> = Vec::with_capacity(all.len());
+) -> Vec<(FigureKeys, NumberedMeasurement<'a>)> {
+    let mut entries: Vec<(FigureKeys, NumberedMeasurement<'a>)> = Vec::with_capacity(all.len());
     // Number of earlier measurements with these keys.
     let mut counts: HashMap<FigureKeys, usize> = HashMap::new();
     for m in all {
-        let found = keys.iter().filter_map(|key| Some(((*key).clone(), entry(m, key)?)));
+        let found = keys.iter().filter_map(|key| Some(((*key).clone(), value_text(m, key)?)));
         let mut at: FigureKeys = found.collect();
         let before = counts.get(&at).copied().unwrap_or_default();
         for length in 0..=at.len() {
@@ -152,7 +152,7 @@ pub(crate) fn entries<'a>(
 
 /// Returns the distinguishing keys of a measurement with their values: numbers as in the record, other values as short
 /// texts.
-pub(crate) fn values(at: &FigureKeys, m: &Measurement) -> Map<String, Value> {
+pub(crate) fn key_values(at: &FigureKeys, m: &Measurement) -> Map<String, Value> {
     at.iter()
         .map(|(key, text)| {
             let value = m.config.get(key).filter(|value| value.is_number());
@@ -163,20 +163,20 @@ pub(crate) fn values(at: &FigureKeys, m: &Measurement) -> Map<String, Value> {
 
 /// Returns the text that is appended to the name of a measurement to distinguish it from others: ` 8 B`, `, threads 4`.
 pub(crate) fn in_words(
-    (gauge, test, ..): Group<'_>,
+    (gauge, test, ..): FigureGroup<'_>,
     at: &Map<String, Value>,
     registry: &Registry,
 ) -> String {
-    let mut words = String::new();
+    let mut name_suffix = String::new();
     for (key, value) in at {
         let text = match value.as_u64().filter(|_| keys::is_size(key)) {
             Some(bytes) => Bytes(bytes).to_string(),
-            None => scalar(value).unwrap_or_default(),
+            None => scalar_text(value).unwrap_or_default(),
         };
         match registry.key(gauge, test, key) {
-            Some(known) if known.omits_label => words.push_str(&format!(" {text}")),
-            _ => words.push_str(&format!(", {} {text}", key.replace('_', " "))),
+            Some(known) if known.omits_label => name_suffix.push_str(&format!(" {text}")),
+            _ => name_suffix.push_str(&format!(", {} {text}", key.replace('_', " "))),
         }
     }
-    words
+    name_suffix
 }

@@ -70,10 +70,10 @@ pub struct SideRuns {
     pub figures: Vec<f64>,
     /// Figures of other runs with the same setting, from which the spread between runs is estimated; in the unit of
     /// `figures`.
-    pub like: Vec<f64>,
+    pub similar_runs: Vec<f64>,
     /// Relative standard deviation of a figure, estimated from the samples of its run. It is a lower bound of the
     /// spread between runs.
-    pub within: f64,
+    pub run_spread: f64,
 }
 
 /// Ratio with its confidence interval.
@@ -131,7 +131,7 @@ pub fn interval(a: &SideRuns, b: &SideRuns) -> Option<RatioInterval> {
     let [own_a, own_b] = [a, b].map(|side| Spread::from_figures(&side.figures));
     let [runs_a, runs_b] = [a, b].map(|side| side.figures.len() as f64);
     // The spread within a run is a lower bound of the standard deviation of its figure.
-    let [least_a, least_b] = [a, b].map(|side| side.within.powi(2));
+    let [least_a, least_b] = [a, b].map(|side| side.run_spread.powi(2));
     let ratio = stats::geometric_mean(&b.figures) / stats::geometric_mean(&a.figures);
     if a.figures.len().min(b.figures.len()) >= MIN_RUNS {
         let of_a = own_a.variance().max(least_a) / runs_a;
@@ -146,14 +146,17 @@ pub fn interval(a: &SideRuns, b: &SideRuns) -> Option<RatioInterval> {
         return Some(RatioInterval { needed: needed(error.sqrt(), freedom, made), ..interval });
     }
     // If A and B have the same setting, their other runs are the same and are counted once.
-    let shared: &[f64] = if a.like == b.like { &[] } else { &b.like };
-    if a.like.len() + shared.len() < MIN_RELATED_RUNS {
+    let shared: &[f64] = if a.similar_runs == b.similar_runs { &[] } else { &b.similar_runs };
+    if a.similar_runs.len() + shared.len() < MIN_RELATED_RUNS {
         return None;
     }
-    let all = own_a.and(own_b).and(Spread::from_figures(&a.like)).and(Spread::from_figures(shared));
+    let all = own_a
+        .and(own_b)
+        .and(Spread::from_figures(&a.similar_runs))
+        .and(Spread::from_figures(shared));
     let share = 1.0 / runs_a + 1.0 / runs_b;
     let error = (all.variance().max(least_a).max(least_b) * share).sqrt();
-    let apart = log_range(&a.like).max(log_range(shared)) * (share / 2.0).sqrt();
+    let apart = log_range(&a.similar_runs).max(log_range(shared)) * (share / 2.0).sqrt();
     let half = (stats::student_quantile(UPPER_TAIL, all.freedom) * error).max(apart);
     Some(with_half_width(ratio, half, error, all.freedom, Basis::History))
 }
@@ -192,9 +195,9 @@ fn block_interval_at(ratios: &[f64], tail: f64) -> Option<RatioInterval> {
 
 /// Returns the number of runs of A and of B, or of blocks, with which nine of ten comparisons would detect a change of
 /// [`SOUGHT_CHANGE`]; `made` if the existing ones are sufficient. `error` is the standard error of the logarithm with
-/// `made` runs or blocks, and `freedom` its degrees of freedom. The quantiles are those for the existing runs, as in the
-/// second stage of Stein's two-stage procedure ("A Two-Sample Test for a Linear Hypothesis Whose Power is Independent
-/// of the Variance", Annals of Mathematical Statistics 16, 1945), because the spread is only estimated.
+/// `made` runs or blocks, and `freedom` its degrees of freedom. The quantiles are those for the existing runs, as in
+/// the second stage of Stein's two-stage procedure ("A Two-Sample Test for a Linear Hypothesis Whose Power is
+/// Independent of the Variance", Annals of Mathematical Statistics 16, 1945), because the spread is only estimated.
 fn needed(error: f64, freedom: f64, made: usize) -> Option<u64> {
     let quantiles = stats::student_quantile(UPPER_TAIL, freedom)
         + stats::student_quantile(MISSED_LATER, freedom);

@@ -2,7 +2,7 @@
 //! after the settings in which it differs from the other series.
 
 use crate::compare::relevant_command;
-use crate::identity::{entry, figure_group, in_words, values};
+use crate::identity::{figure_group, in_words, key_values, value_text};
 use nodegauge_measure::keys::{Registry, Role};
 use nodegauge_measure::record::{Measurement, Record};
 
@@ -33,8 +33,8 @@ impl SeriesConfig {
         for key in m.config.keys() {
             let role = registry.key(&m.gauge, &m.test, key).map(|known| known.role);
             let Some(role) = role.filter(|role| *role != Role::Observation) else { continue };
-            let Some(value) = entry(m, key) else { continue };
-            let at = values(&vec![(key.clone(), value.clone())], m);
+            let Some(value) = value_text(m, key) else { continue };
+            let at = key_values(&vec![(key.clone(), value.clone())], m);
             let words = in_words(figure_group(m), &at, registry);
             let words = words.trim_start_matches([',', ' ']).to_owned();
             let is_choice = role == Role::Choice;

@@ -2,7 +2,7 @@
 
 use crate::keys;
 use nodegauge_measure::keys::shared;
-use nodegauge_measure::quantity::counted;
+use nodegauge_measure::quantity::count_in_words;
 use nodegauge_team::Workers;
 
 nodegauge_measure::config! {
@@ -42,13 +42,13 @@ impl WorkersConfig {
         let threads = self.threads.unwrap_or(0);
         let of_rank = self.processes.filter(|ranks| *ranks > 0).map(|ranks| threads / ranks);
         if let (Some(ranks), Some(of_rank @ 2..)) = (self.processes, of_rank) {
-            return format!("{} of {of_rank} threads", counted(ranks as usize, "rank"));
+            return format!("{} of {of_rank} threads", count_in_words(ranks as usize, "rank"));
         }
         let count = threads as usize;
         let noun = if self.processes.is_some() { "rank" } else { "thread" };
         let policy = self.policy.map_or_else(String::new, |policy| format!(", policy {policy}"));
         let hosts = self.of.hosts.as_ref().map(|hosts| format!(" on {} hosts", hosts.len()));
-        counted(count, noun) + &policy + &hosts.unwrap_or_default()
+        count_in_words(count, noun) + &policy + &hosts.unwrap_or_default()
     }
 }
 

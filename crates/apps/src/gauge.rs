@@ -31,7 +31,7 @@ impl Gauge for Apps {
     }
 
     /// Returns the roofline points of the newest saved runs of the applications.
-    fn points(
+    fn roofline_points(
         &self,
         newest: &dyn Fn(&str, &str) -> Option<Record>,
     ) -> Vec<Result<RooflinePoint, NoPoint>> {

@@ -15,15 +15,15 @@ pub(crate) use reader::HpcgReader;
 use crate::config::{HpcgConfig, WorkersConfig};
 use crate::sweep::SweepWorkers;
 use crate::{GAUGE, TIMES_LLC, WorkerPool, WorkersOptions, in_digits, left_out_in_time, paired};
-use nodegauge_analysis::expect::Figures;
+use nodegauge_analysis::expect::PossibleFigures;
 use nodegauge_analysis::ratio::paired::PairedRounds;
 use nodegauge_gauge::series::{ReferenceRun, Series};
 use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
 use nodegauge_kernels::Isa;
 use nodegauge_measure::progress::SharedObserver;
-use nodegauge_measure::quantity::counted;
+use nodegauge_measure::quantity::count_in_words;
 use nodegauge_measure::record::{Measurement, Quoted, Validity};
-use nodegauge_measure::samples::{OneRegime, Sample};
+use nodegauge_measure::samples::{Sample, SamplesByRegime};
 use nodegauge_measure::schedule::{Budget, Limits, Turn, policy};
 use nodegauge_measure::{
     Bytes, Failure, FlopsPerSec, Fraction, Notice, NoticeId, Observer, Outcome, Unit, stats,
@@ -31,7 +31,7 @@ use nodegauge_measure::{
 use nodegauge_solvers::code::{self, LoopCode};
 pub use nodegauge_solvers::hpcg::problem::GridPoints;
 use nodegauge_solvers::hpcg::problem::{
-    DomainLayout, ITERATIONS, MIN_POINTS, MULTIPLE, Operations, PARTS,
+    DomainLayout, ITERATIONS, MIN_POINTS, OperationCounts, PARTS, POINTS_DIVISOR,
 };
 use nodegauge_solvers::hpcg::{
     DomainExchange, DomainPlan, SetResult, TestResults, domain_bytes, moved_bytes,
@@ -57,7 +57,7 @@ pub struct HpcgOptions {
     pub grid: GridPoints,
     /// True if the user requests a column index for each coefficient. Every matrix has such indices, so the option has
     /// no effect.
-    pub rules: bool,
+    pub column_per_coefficient: bool,
     /// Maximum share of the available memory, 0 to 1.
     pub memory_fraction: Fraction,
     /// Time budget of the whole run, if the user set it. A run that would exceed it is refused.
@@ -93,7 +93,7 @@ impl HpcgPlan {
         options: HpcgOptions,
     ) -> Result<Self, Failure> {
         let mut notices = Vec::new();
-        if options.rules {
+        if options.column_per_coefficient {
             let text =
                 "--rules has no effect: every matrix has a column index for each coefficient";
             notices.push(Notice::new(NoticeId::Method, GAUGE, text));
@@ -101,11 +101,11 @@ impl HpcgPlan {
         let swept = requested.sweep_workers(&site.topology, None, &mut notices)?;
         let grid = options.grid;
         let [x, y, z] = grid;
-        if let Some(points) = grid.iter().find(|points| !points.is_multiple_of(MULTIPLE)) {
+        if let Some(points) = grid.iter().find(|points| !points.is_multiple_of(POINTS_DIVISOR)) {
             return Err(invalid_grid(
                 grid,
                 format!(
-                    "{points} is not a multiple of {MULTIPLE}, which the four multigrid levels require"
+                    "{points} is not a multiple of {POINTS_DIVISOR}, which the four multigrid levels require"
                 ),
             ));
         }
@@ -129,7 +129,7 @@ impl HpcgPlan {
         let usable =
             site.machine.memory.available.map(|bytes| bytes as f64 * options.memory_fraction.0);
         if let Some(usable) = usable.filter(|usable| *usable < needed as f64) {
-            let fits = (MIN_POINTS..=max).step_by(MULTIPLE).filter(|points| {
+            let fits = (MIN_POINTS..=max).step_by(POINTS_DIVISOR).filter(|points| {
                 let layout = DomainLayout::new([*points; 3], layout.count());
                 bytes(&layout) as f64 <= usable
             });
@@ -141,7 +141,7 @@ impl HpcgPlan {
                 "{} is needed for {} of {x} x {y} x {z} points, but only {} of memory may be \
                      used",
                 Bytes(needed),
-                counted(layout.count(), "domain"),
+                count_in_words(layout.count(), "domain"),
                 Bytes(usable as u64),
             ))
             .hint(format!("{remedy}, or give a larger --memory-fraction")));
@@ -183,11 +183,11 @@ impl PlannedRun for HpcgPlan {
         }
     }
 
-    fn figures(&self, _: &Site) -> Vec<Figures> {
+    fn figures(&self, _: &Site) -> Vec<PossibleFigures> {
         let names = ["rating"].into_iter().chain(PARTS);
         vec![
-            Figures::new(GAUGE, TEST, names, &[Unit::FlopsPerSecond]),
-            Figures::new(GAUGE, TEST, ["relative"], &[Unit::Factor]),
+            PossibleFigures::new(GAUGE, TEST, names, &[Unit::FlopsPerSecond]),
+            PossibleFigures::new(GAUGE, TEST, ["relative"], &[Unit::Factor]),
         ]
     }
 
@@ -201,28 +201,28 @@ impl PlannedRun for HpcgPlan {
             cells.push(HpcgCell::new(of_workers, at, options.grid)?);
         }
         let mut run = HpcgRun { codes: [false, true].map(LoopCode::widest), cells };
-        observer.phase(&format!("tests, then sets of {ITERATIONS} iterations"));
+        observer.begin_phase(&format!("tests, then sets of {ITERATIONS} iterations"));
         let flops: Vec<f64> = run.cells.iter().map(HpcgCell::operations).collect();
         let shared = SharedObserver::new(observer);
         if limits.samples.is_none() {
-            (&mut &shared).phase("predicting the time of a set");
+            (&mut &shared).begin_phase("predicting the time of a set");
             // The reference program solves the problem on the planned domains.
             let may_shrink = options.grid == Self::GRID && xhpcg.is_none();
             let grid = options.grid;
             let mut predicted =
                 PredictedSets::new(&run, &mut pool, site, grid, may_shrink, &limits, &|| {
-                    shared.interrupted()
+                    shared.is_interrupted()
                 })?;
             limits.admit(&mut predicted)?;
-            let PredictedSets { grid: shorter, kept, .. } = predicted;
+            let PredictedSets { grid: shorter, kept_cells, .. } = predicted;
             notices.extend(shortened(grid, shorter));
-            notices.extend(left_out_in_time(run.cells[kept..].iter().map(|cell| cell.swept)));
-            run = run.shortened(kept, shorter)?;
+            notices.extend(left_out_in_time(run.cells[kept_cells..].iter().map(|cell| cell.swept)));
+            run = run.shortened(kept_cells, shorter)?;
         }
         let mut series = Series::new(policy::APPS, limits, run.cells.len());
         let all: Vec<usize> = (0..run.cells.len()).collect();
         series.run(
-            &mut |turn: Turn| run.set(&mut pool, turn.cell, &|| shared.interrupted()),
+            &mut |turn: Turn| run.set(&mut pool, turn.cell, &|| shared.is_interrupted()),
             &mut &shared,
             Some(&|samples: &[Vec<Sample>]| latest_rate(&flops, samples)),
         )?;
@@ -235,12 +235,12 @@ impl PlannedRun for HpcgPlan {
             };
             reference = series.run_reference(
                 program,
-                &mut |turn: Turn| run.set(&mut pool, turn.cell, &|| shared.interrupted()),
+                &mut |turn: Turn| run.set(&mut pool, turn.cell, &|| shared.is_interrupted()),
                 &mut &shared,
             );
         }
-        let known = site.round_trips.between(&pool.places());
-        let judged = series.one_regime(&known);
+        let known = site.round_trips.for_places(&pool.places());
+        let judged = series.samples_by_regime(&known);
         let evidence = HpcgEvidence { site, run: &run, judged, series: &series };
         let details = pool.details();
         let mut outcome = Outcome { notices, details, ..Outcome::default() };
@@ -315,7 +315,7 @@ impl<'a> HpcgCell<'a> {
 
     /// Returns the number of operations of a set, as counted by HPCG.
     fn operations(&self) -> f64 {
-        Operations::from_layout(&self.layout).total()
+        OperationCounts::from_layout(&self.layout).total()
     }
 }
 
@@ -347,7 +347,7 @@ impl<'a> HpcgRun<'a> {
         let cell = &mut cells[at];
         // Later sets use the loops that the first set chose.
         let codes = match cell.sets.first() {
-            Some(set) => std::slice::from_ref(&codes[usize::from(set.ahead)]),
+            Some(set) => std::slice::from_ref(&codes[usize::from(set.prefetches)]),
             None => &codes[..],
         };
         let plan = DomainPlan { layout: &cell.layout, exchange: &cell.exchange, codes };
@@ -364,7 +364,7 @@ impl<'a> HpcgRun<'a> {
 struct HpcgEvidence<'a> {
     site: &'a Site,
     run: &'a HpcgRun<'a>,
-    judged: OneRegime,
+    judged: SamplesByRegime,
     series: &'a Series,
 }
 
@@ -375,7 +375,7 @@ impl HpcgEvidence<'_> {
         let Some(timed) = judged.cell_samples(at) else {
             return self.lost(at).into_iter().collect();
         };
-        let operations = Operations::from_layout(&cell.layout);
+        let operations = OperationCounts::from_layout(&cell.layout);
         let config = self.config(cell);
         let mut validity = self.validity(cell);
         for doubt in judged.doubts(at, 0, site.machine.virtualisation.is_some()) {
@@ -457,7 +457,7 @@ impl HpcgEvidence<'_> {
             domains: Some(layout.domains.to_vec()),
             columns: Some(PER_COEFFICIENT.to_owned()),
             isa: Some(isa_name(self.run.codes[0].isa()).to_owned()),
-            prefetch: sets.first().map(|set| code::prefetch(set.ahead).to_string()),
+            prefetch: sets.first().map(|set| code::prefetch(set.prefetches).to_string()),
             iterations: last.and_then(|set| Some(set.iterations? as u64)),
             residual: last.and_then(|set| set.residual),
             sets: Some(sets.len() as u64),
@@ -468,7 +468,7 @@ impl HpcgEvidence<'_> {
             moved_bytes: Some(moved),
             moved_bytes_per_s: Some(per_second).filter(|rate| rate.is_finite()),
             sweep: cell.swept.coordinates(),
-            stopped: Some(self.series.stop().to_string()),
+            stopped: Some(self.series.stop_reason().to_string()),
             ..HpcgConfig::default()
         }
     }
@@ -530,7 +530,7 @@ fn isa_name(isa: Isa) -> &'static str {
 }
 
 /// Returns the statement that the figures are not valid HPCG results.
-pub(crate) fn variant() -> String {
+pub(crate) fn variant_statement() -> String {
     "based on a variant of HPCG with its problem, iterations, tests and operation counts; only \
      the reference code, tuned by the rules of HPCG, gives an HPCG result"
         .to_owned()

@@ -7,7 +7,7 @@ use crate::{GAUGE, TIMES_LLC, hpcg, iccg, trapezoid};
 use nodegauge_gauge::roofline::{NoPoint, RooflinePoint};
 use nodegauge_measure::Bytes;
 use nodegauge_measure::record::{Measurement, Record, Status};
-use nodegauge_solvers::hpcg::problem::{DomainLayout, ITERATIONS, Operations};
+use nodegauge_solvers::hpcg::problem::{DomainLayout, ITERATIONS, OperationCounts};
 
 /// Point, or the reason why the run has none.
 type Point = Result<RooflinePoint, NoPoint>;
@@ -95,7 +95,7 @@ fn hpcg_point(record: &Record, m: &Measurement) -> Option<(f64, Point)> {
     let local = config.grid.clone()?.try_into().ok()?;
     let domains = config.domains.clone()?.try_into().ok()?;
     let flops =
-        Operations::from_layout(&DomainLayout { local, domains }).total() / ITERATIONS as f64;
+        OperationCounts::from_layout(&DomainLayout { local, domains }).total() / ITERATIONS as f64;
     let n = config.n?;
     let threads = config.on.threads?;
     let basis = format!(

@@ -133,14 +133,14 @@ pub fn plan(
         let reference = reference(settings, axes);
         Ok(SweepWorkers { workers, settings: settings.clone(), reference })
     });
-    let (swept, left_out) = keep(each.iter().cloned().zip(swept))?;
+    let (swept, left_out) = keep_supported(each.iter().cloned().zip(swept))?;
     Ok((swept, notices.into_iter().chain(left_out).collect()))
 }
 
 /// Returns the combinations that this node supports, with notices about the other combinations.
 ///
 /// Fails with the first error if no combination is supported, and with any error that does not depend on the machine.
-pub(crate) fn keep(
+pub(crate) fn keep_supported(
     all: impl IntoIterator<Item = (Vec<WorkersSetting>, Result<SweepWorkers, Failure>)>,
 ) -> Result<(Vec<SweepWorkers>, Vec<Notice>), Failure> {
     sweep::keep_supported(all, |swept| &swept.settings[..], GAUGE)

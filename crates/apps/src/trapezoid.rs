@@ -8,12 +8,12 @@ pub use follow::follow;
 
 use crate::config::{TrapezoidConfig, WorkersConfig};
 use crate::{GAUGE, MpiRanks, WorkerPool, Workers, WorkersOptions, followers};
-use nodegauge_analysis::expect::Figures;
+use nodegauge_analysis::expect::PossibleFigures;
 use nodegauge_analysis::ratio::paired::PairedRounds;
 use nodegauge_gauge::series::Series;
 use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
 use nodegauge_measure::progress::SharedObserver;
-use nodegauge_measure::quantity::counted;
+use nodegauge_measure::quantity::count_in_words;
 use nodegauge_measure::record::{Measurement, Quoted, Validity};
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::{
@@ -98,15 +98,15 @@ impl PlannedRun for TrapezoidPlan {
         ExpectedCost { time: Some(self.options.budget.unwrap_or(Self::BUDGET)), memory: None }
     }
 
-    fn figures(&self, _: &Site) -> Vec<Figures> {
+    fn figures(&self, _: &Site) -> Vec<PossibleFigures> {
         let units = &[Unit::FlopsPerSecond, Unit::Factor];
-        vec![Figures::new(GAUGE, TEST, ["rate", "efficiency", "relative"], units)]
+        vec![PossibleFigures::new(GAUGE, TEST, ["rate", "efficiency", "relative"], units)]
     }
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
         let Self { workers, mut options, mut notices } = *self;
         let rule = TrapezoidLoop::detect();
-        observer.phase("starting threads");
+        observer.begin_phase("starting threads");
         let limits =
             Limits::from_budget(Budget::new(options.budget, Self::BUDGET), options.samples);
         let mut pool = WorkerPool::start(&workers)?;
@@ -119,10 +119,10 @@ impl PlannedRun for TrapezoidPlan {
         let mut run = TrapezoidRun { rule, cells, kinds: workers.len() };
         let shared = SharedObserver::new(observer);
         if limits.samples.is_none() {
-            (&mut &shared).phase("predicting the time of a round");
+            (&mut &shared).begin_phase("predicting the time of a round");
             let is_default = options.points == Self::POINTS;
             let mut predicted =
-                run.predicted(&mut pool, is_default, &limits, &|| shared.interrupted())?;
+                run.predicted(&mut pool, is_default, &limits, &|| shared.is_interrupted())?;
             limits.admit(&mut predicted)?;
             let kept = predicted.rows.len();
             let left_out: Vec<String> =
@@ -131,10 +131,10 @@ impl PlannedRun for TrapezoidPlan {
             notices.extend(Notice::no_time_for(GAUGE, &left_out, " intervals"));
         }
         let mut series = Series::new(policy::APPS, limits, run.cells.len());
-        (&mut &shared).phase("measuring sums, interleaved");
+        (&mut &shared).begin_phase("measuring sums, interleaved");
         let longest = options.points.last().copied();
         series.run(
-            &mut |turn: Turn| run.turn(&mut pool, turn.cell, &|| shared.interrupted()),
+            &mut |turn: Turn| run.turn(&mut pool, turn.cell, &|| shared.is_interrupted()),
             &mut &shared,
             Some(&|samples: &[Vec<Sample>]| latest_rate(longest, samples)),
         )?;
@@ -280,8 +280,8 @@ impl TrapezoidRun<'_> {
     }
 
     fn figures(&self, site: &Site, series: &Series, pool: &WorkerPool<'_>) -> Vec<Measurement> {
-        let known = site.round_trips.between(&pool.places());
-        let judged = series.one_regime(&known);
+        let known = site.round_trips.for_places(&pool.places());
+        let judged = series.samples_by_regime(&known);
         let guest = site.machine.virtualisation.is_some();
         let mut all = Vec::new();
         let mut validities = vec![Validity::valid(); self.cells.len()];
@@ -294,7 +294,7 @@ impl TrapezoidRun<'_> {
                 sums: Some(cell.sums()),
                 error: Some(cell.error).filter(|error| error.is_finite()),
                 error_allowed: Some(max_error(cell.points)),
-                stopped: Some(series.stop().to_string()),
+                stopped: Some(series.stop_reason().to_string()),
                 ..TrapezoidConfig::default()
             };
             let mut validity = cell.validity();
@@ -352,7 +352,7 @@ impl TrapezoidCell<'_> {
         if self.error.total_cmp(&max).is_gt() {
             validity.invalid(format!(
                 "a sum over {} by {} deviates from pi by {:.1e}, expected at most {max:.1e}: the loop or this machine computes incorrectly",
-                counted(self.points as usize, "interval"),
+                count_in_words(self.points as usize, "interval"),
                 self.workers.in_words(),
                 self.error
             ));

@@ -32,7 +32,7 @@ pub struct WorkersOptions {
 /// Ranks that an MPI launcher has started, as seen by rank 0.
 pub struct MpiRanks {
     /// Launcher of this process.
-    pub started: LauncherJob,
+    pub launcher_job: LauncherJob,
     world: &'static World,
     /// CPUs to which the launcher has bound every rank.
     cpus: Vec<Vec<u32>>,
@@ -44,17 +44,17 @@ impl MpiRanks {
     ///
     /// Fails if ranks do not respond, or if they run different versions.
     pub fn gather(
-        started: &LauncherJob,
+        launcher_job: &LauncherJob,
         world: &'static World,
         version: &str,
     ) -> Result<Option<Self>, Failure> {
         let all = hosts::rank_places(world, version)?;
-        Ok(all.map(|cpus| Self { started: started.clone(), world, cpus }))
+        Ok(all.map(|cpus| Self { launcher_job: launcher_job.clone(), world, cpus }))
     }
 
     /// Returns the ranks as workers, at the places chosen by the launcher.
     fn workers(&self, topology: &Topology, notices: &mut Vec<Notice>) -> Result<Workers, Failure> {
-        let plan = self.started.place_ranks(&self.cpus, topology, 1, &MemoryPolicy::Default);
+        let plan = self.launcher_job.place_ranks(&self.cpus, topology, 1, &MemoryPolicy::Default);
         let mut plan = plan.map_err(|(rank, why)| {
             Failure::from(why).with_context(format_args!("rank {rank}")).kind(FailureKind::Usage)
         })?;
@@ -77,7 +77,7 @@ impl WorkersOptions {
         self.refuse_numa()?;
         self.refuse_two_maps()?;
         if let Some(ranks) = joined {
-            self.refuse_all(&ranks.started)?;
+            self.refuse_all(&ranks.launcher_job)?;
             return Ok(vec![SweepWorkers::without_sweep(ranks.workers(topology, notices)?)]);
         }
         let (axes, fixed) = self.axes()?;
@@ -98,7 +98,7 @@ impl WorkersOptions {
         notices: &mut Vec<Notice>,
     ) -> Result<Vec<Workers>, Failure> {
         self.refuse_numa()?;
-        self.refuse_all(&joined.started)?;
+        self.refuse_all(&joined.launcher_job)?;
         let ranks = joined.workers(topology, notices)?;
         let alone = Placement::new(Bind::None, "unbound", vec![Vec::new()]);
         Ok(vec![Workers::Threads(alone), ranks])
@@ -176,7 +176,7 @@ impl WorkersOptions {
     }
 
     /// Returns an error if a placement option is given, because the launcher has placed the ranks.
-    fn refuse_all(&self, started: &LauncherJob) -> Result<(), Failure> {
+    fn refuse_all(&self, launcher_job: &LauncherJob) -> Result<(), Failure> {
         let JobPlacement { process, ranks } = &self.cell.job;
         let given = [
             ("--threads", process.threads.is_some()),
@@ -191,7 +191,7 @@ impl WorkersOptions {
         ];
         match given.iter().find(|(_, given)| *given) {
             Some((option, _)) => {
-                Err(Failure::usage(format!("{option} cannot be used: {}", started.in_words()))
+                Err(Failure::usage(format!("{option} cannot be used: {}", launcher_job.in_words()))
                     .hint("let the launcher place the ranks, or start one process"))
             }
             None => Ok(()),
@@ -232,7 +232,7 @@ impl WorkersCellOptions {
         let has_ranks =
             of_ranks.ranks.is_some() || of_ranks.map.is_some() || of_ranks.policy.is_some();
         // If the sweep has both kinds of workers, a number of workers applies to both.
-        let threads = process.single_count();
+        let threads = process.single_thread_count();
         let is_of_ranks = match self.kind {
             Some(WorkersKind::Threads) => {
                 let count = threads.or(of_ranks.ranks);

@@ -7,7 +7,7 @@
 
 use crate::mapping::PagedMapping;
 use crate::{ArenaError, ArrayError, RequestedPages, supply};
-use nodegauge_kernels::{ARRAYS, Args, Element, LINE, SCALAR};
+use nodegauge_kernels::{ARRAYS, Element, LINE, LoopArgs, SCALAR};
 use nodegauge_measure::{Bytes, Fraction};
 use nodegauge_placement::MemoryPolicy;
 use serde::{Deserialize, Serialize};
@@ -118,8 +118,8 @@ impl Arrays {
     }
 
     /// Returns the requested kind of pages.
-    pub fn pages_asked(&self) -> RequestedPages {
-        self.mapping.pages_asked()
+    pub fn requested_pages(&self) -> RequestedPages {
+        self.mapping.requested_pages()
     }
 
     /// Returns the start address and the length of each array, bytes.
@@ -132,8 +132,8 @@ impl Arrays {
     ///
     /// # Errors
     /// Fails if the kernel refuses the policy, or if the nodes of the policy have too few reserved pages.
-    pub fn place(&self, policy: &MemoryPolicy) -> Result<(), ArenaError> {
-        supply::place(&self.mapping, policy)
+    pub fn apply_policy(&self, policy: &MemoryPolicy) -> Result<(), ArenaError> {
+        supply::apply_policy(&self.mapping, policy)
     }
 
     /// Returns the start address and the length of the whole mapping, bytes.
@@ -146,7 +146,7 @@ impl Arrays {
     ///
     /// # Panics
     /// Panics if the index is not below the count.
-    pub fn share(&self, thread: ArrayShare) -> Args {
+    pub fn share(&self, thread: ArrayShare) -> LoopArgs {
         let elements = self.part_elements(self.elements, thread);
         let mut at = [NonNull::dangling(); ARRAYS];
         for (address, start) in at.iter_mut().zip(&self.starts) {
@@ -154,7 +154,7 @@ impl Arrays {
             *address = unsafe { start.add(self.mapped_bytes(elements.start)) };
         }
         let n = (elements.end - elements.start) as usize;
-        Args { at, n, scalar: SCALAR, repeats: 1 }
+        LoopArgs { at, n, scalar: SCALAR, repeats: 1 }
     }
 
     /// Returns pointers to one part of the share of one thread, and its length. Parts consist of whole cache lines,
@@ -162,7 +162,7 @@ impl Arrays {
     ///
     /// # Panics
     /// Panics if an index is not below its count.
-    pub fn part(&self, thread: ArrayShare, part: ArrayShare) -> Args {
+    pub fn part(&self, thread: ArrayShare, part: ArrayShare) -> LoopArgs {
         let share = self.share(thread);
         let elements = self.part_elements(share.n as u64, part);
         let mut at = share.at;
@@ -170,7 +170,7 @@ impl Arrays {
             // SAFETY: the part begins within the elements of the share in each array, or at their end.
             *address = unsafe { address.add(self.mapped_bytes(elements.start)) };
         }
-        Args { at, n: (elements.end - elements.start) as usize, ..share }
+        LoopArgs { at, n: (elements.end - elements.start) as usize, ..share }
     }
 
     /// Divides `elements` elements into equal parts of whole cache lines, and returns the range of one part.

@@ -5,7 +5,7 @@ use crate::NumaConfig;
 use crate::arrays::{ArrayShare, Arrays};
 use nodegauge_kernels::Array;
 use nodegauge_machine::NumaNodeId;
-use nodegauge_measure::quantity::counted;
+use nodegauge_measure::quantity::count_in_words;
 use nodegauge_measure::{Bytes, Fraction};
 use nodegauge_placement::{MemoryPolicy, numa};
 use serde::{Deserialize, Serialize};
@@ -26,25 +26,25 @@ const MIN_HELD_SHARE: f64 = 0.9;
 const MIN_THREAD_HELD_SHARE: f64 = 0.5;
 
 /// Number of pages on each NUMA node.
-pub type Nodes = BTreeMap<NumaNodeId, u64>;
+pub type NodePages = BTreeMap<NumaNodeId, u64>;
 
 /// Share of pages on each NUMA node, 0 to 1.
-pub type Shares = BTreeMap<NumaNodeId, Fraction>;
+pub type NodeShares = BTreeMap<NumaNodeId, Fraction>;
 
 /// Number of sampled pages on each NUMA node, for one thread's share of one array.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Share {
+pub struct ShareLocation {
     /// Index of the array.
     pub array: usize,
     /// Index of the thread that touched the share first.
     pub thread: usize,
     /// Number of pages on each NUMA node.
-    pub nodes: Nodes,
+    pub nodes: NodePages,
 }
 
 /// Queries the kernel for the NUMA nodes of the shares of `threads` threads. The result is empty if the kernel does
 /// not report them.
-pub fn observe(arrays: &Arrays, threads: usize) -> Vec<Share> {
+pub fn observe(arrays: &Arrays, threads: usize) -> Vec<ShareLocation> {
     let sample = (SAMPLED_PAGES / (arrays.count() * threads.max(1))).max(MIN_PAGES_PER_SHARE);
     let mut shares = Vec::new();
     for thread in 0..threads {
@@ -55,7 +55,7 @@ pub fn observe(arrays: &Arrays, threads: usize) -> Vec<Share> {
                 return Vec::new();
             };
             if !pages.nodes.is_empty() {
-                shares.push(Share { array, thread, nodes: pages.nodes });
+                shares.push(ShareLocation { array, thread, nodes: pages.nodes });
             }
         }
     }
@@ -63,19 +63,19 @@ pub fn observe(arrays: &Arrays, threads: usize) -> Vec<Share> {
 }
 
 /// Returns the share of a range of memory on each NUMA node, 0 to 1; `None` if the kernel does not report it.
-pub fn range_shares(start: usize, length: usize) -> Option<Shares> {
+pub fn range_shares(start: usize, length: usize) -> Option<NodeShares> {
     let nodes = numa::pages_by_node(start, length, SAMPLED_RANGE_PAGES).ok()?.nodes;
     (!nodes.is_empty()).then(|| fractions(&nodes))
 }
 
 /// Returns the share of an array on each NUMA node, 0 to 1; `None` if the kernel does not report it.
-pub fn array_shares(shares: &[Share], array: usize) -> Option<Shares> {
+pub fn array_shares(shares: &[ShareLocation], array: usize) -> Option<NodeShares> {
     let nodes = sum(shares, |share| share.array == array);
     (!nodes.is_empty()).then(|| fractions(&nodes))
 }
 
-fn sum(shares: &[Share], chosen: impl Fn(&Share) -> bool) -> Nodes {
-    let mut nodes = Nodes::new();
+fn sum(shares: &[ShareLocation], chosen: impl Fn(&ShareLocation) -> bool) -> NodePages {
+    let mut nodes = NodePages::new();
     for (node, n) in shares.iter().filter(|share| chosen(share)).flat_map(|share| &share.nodes) {
         *nodes.entry(*node).or_default() += n;
     }
@@ -85,15 +85,15 @@ fn sum(shares: &[Share], chosen: impl Fn(&Share) -> bool) -> Nodes {
 /// Compares the NUMA nodes of `arrays` arrays with a policy. The memory of a thread is expected on the NUMA nodes
 /// of the policy; if the policy names none, on the NUMA nodes of the thread in `thread_nodes`. Threads without NUMA
 /// nodes are not checked.
-pub fn config(
-    shares: &[Share],
+pub fn numa_config(
+    shares: &[ShareLocation],
     arrays: usize,
     policy: &MemoryPolicy,
     thread_nodes: &[Vec<NumaNodeId>],
     nodes_of_machine: usize,
 ) -> NumaConfig {
     let got = fractions(&sum(shares, |_| true));
-    let arrays: Vec<Option<Shares>> =
+    let arrays: Vec<Option<NodeShares>> =
         (0..arrays).map(|array| array_shares(shares, array)).collect();
     let mut astray = Vec::new();
     let mut there = 0;
@@ -132,11 +132,11 @@ pub fn config(
 /// policy.
 pub fn arrays_config(
     policy: &MemoryPolicy,
-    arrays: &[Option<Shares>],
+    arrays: &[Option<NodeShares>],
     nodes_of_machine: usize,
 ) -> NumaConfig {
     let known = arrays.iter().flatten().count() as f64;
-    let mut got = Shares::new();
+    let mut got = NodeShares::new();
     for (node, share) in arrays.iter().flatten().flatten() {
         *got.entry(*node).or_default() += *share / known;
     }
@@ -166,19 +166,19 @@ fn wanted_nodes(policy: &MemoryPolicy, own: &[NumaNodeId]) -> Vec<NumaNodeId> {
 }
 
 /// True if the two shares of any NUMA node differ by more than 1 % of all pages.
-fn differ(one: &Shares, other: &Shares) -> bool {
+fn differ(one: &NodeShares, other: &NodeShares) -> bool {
     one.keys().chain(other.keys()).any(|node| {
         let [a, b] = [one, other].map(|shares| shares.get(node).copied().unwrap_or_default());
         (a - b).0.abs() > 0.01
     })
 }
 
-fn fractions(nodes: &Nodes) -> Shares {
+fn fractions(nodes: &NodePages) -> NodeShares {
     let total: u64 = nodes.values().sum();
     nodes.iter().map(|(node, n)| (*node, Fraction(*n as f64 / total as f64))).collect()
 }
 
-fn numbered(shares: &Shares) -> BTreeMap<u32, Fraction> {
+fn numbered(shares: &NodeShares) -> BTreeMap<u32, Fraction> {
     shares.iter().map(|(node, share)| (node.0, *share)).collect()
 }
 
@@ -200,7 +200,7 @@ pub fn too_few_pages(bytes: u64, pages: &BTreeMap<u64, Fraction>, nodes: usize) 
         return None;
     }
     let (size, share) = pages.iter().max_by(|a, b| a.1.0.total_cmp(&b.1.0))?;
-    let count = counted((share.0 * bytes as f64 / *size as f64).ceil() as usize, "page");
+    let count = count_in_words((share.0 * bytes as f64 / *size as f64).ceil() as usize, "page");
     Some(format!("too few pages for {nodes} NUMA nodes ({count} of {})", Bytes(*size)))
 }
 
@@ -232,26 +232,26 @@ mod tests {
     use nodegauge_kernels::Element;
     use serde_json::json;
 
-    fn nodes(counts: &[(u32, u64)]) -> Nodes {
+    fn nodes(counts: &[(u32, u64)]) -> NodePages {
         counts.iter().map(|(node, n)| (NumaNodeId(*node), *n)).collect()
     }
 
     /// Returns the same numbers of pages for each of three arrays; `threads` has the numbers per NUMA node for each
     /// thread.
-    fn alike(threads: &[&[(u32, u64)]]) -> Vec<Share> {
+    fn alike(threads: &[&[(u32, u64)]]) -> Vec<ShareLocation> {
         let each = threads.iter().enumerate();
         each.flat_map(|(thread, counts)| {
-            (0..3).map(move |array| Share { array, thread, nodes: nodes(counts) })
+            (0..3).map(move |array| ShareLocation { array, thread, nodes: nodes(counts) })
         })
         .collect()
     }
 
     fn truth(
-        shares: &[Share],
+        shares: &[ShareLocation],
         policy: &MemoryPolicy,
         thread_nodes: &[Vec<NumaNodeId>],
     ) -> NumaConfig {
-        config(shares, 3, policy, thread_nodes, 2)
+        numa_config(shares, 3, policy, thread_nodes, 2)
     }
 
     const THREAD_NODES: [&[u32]; 2] = [&[0], &[1]];
@@ -335,7 +335,7 @@ mod tests {
 
     #[test]
     fn arrays_with_unknown_location_are_ignored() {
-        let on = |node| Some(Shares::from([(NumaNodeId(node), Fraction(1.0))]));
+        let on = |node| Some(NodeShares::from([(NumaNodeId(node), Fraction(1.0))]));
         let numa = arrays_config(&MemoryPolicy::Default, &[None, on(0), on(1)], 2);
         assert_eq!(numa.got, Some(BTreeMap::from([(0, Fraction(0.5)), (1, Fraction(0.5))])));
         assert_eq!(numa.arrays.unwrap().into_keys().collect::<Vec<_>>(), ["b", "c"]);
@@ -371,9 +371,14 @@ mod tests {
     #[test]
     fn arrays_with_different_locations_are_listed() {
         let mut shares = alike(&[&[(0, 10)]]);
-        let config = |location_shares: &[Share], nodes| {
-            let config =
-                config(location_shares, 3, &MemoryPolicy::Default, &thread_nodes(&[&[0]]), nodes);
+        let config = |location_shares: &[ShareLocation], nodes| {
+            let config = numa_config(
+                location_shares,
+                3,
+                &MemoryPolicy::Default,
+                &thread_nodes(&[&[0]]),
+                nodes,
+            );
             serde_json::to_value(config).unwrap()
         };
         let json = config(&shares, 1);
@@ -383,8 +388,9 @@ mod tests {
         assert_eq!(unequal["arrays"], json!({"a": {"0": 1.0}, "b": {"0": 1.0}, "c": {"1": 1.0}}));
         assert!((unequal["held"].as_f64().unwrap() - 2.0 / 3.0).abs() < 1e-9);
         // The fourth array is listed by name.
-        shares.push(Share { array: 3, thread: 0, nodes: nodes(&[(0, 10)]) });
-        let four = super::config(&shares, 4, &MemoryPolicy::Default, &thread_nodes(&[&[0]]), 2);
+        shares.push(ShareLocation { array: 3, thread: 0, nodes: nodes(&[(0, 10)]) });
+        let four =
+            super::numa_config(&shares, 4, &MemoryPolicy::Default, &thread_nodes(&[&[0]]), 2);
         let arrays: Vec<String> = four.arrays.unwrap().into_keys().collect();
         assert_eq!(arrays, ["a", "b", "c", "d"]);
         assert_eq!(four.held, Some(Fraction(0.75)));
@@ -427,7 +433,7 @@ mod tests {
         let bound = MemoryPolicy::Bind(got.keys().map(|node| NumaNodeId(*node)).collect());
         if got.len() == 1 {
             assert_eq!(
-                super::config(&shares, 4, &bound, &[vec![], vec![]], 2).held,
+                super::numa_config(&shares, 4, &bound, &[vec![], vec![]], 2).held,
                 Some(Fraction(1.0))
             );
         }

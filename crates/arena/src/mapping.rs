@@ -222,7 +222,7 @@ impl PagedMapping {
     }
 
     /// Returns the requested kind of pages.
-    pub fn pages_asked(&self) -> RequestedPages {
+    pub fn requested_pages(&self) -> RequestedPages {
         self.pages
     }
 }

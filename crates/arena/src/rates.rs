@@ -89,7 +89,7 @@ impl MemoryRates {
     ) -> Result<Self, ArenaError> {
         let bytes = each * team.len() as u64;
         let mapping = PagedMapping::map(Bytes(bytes), pages)?;
-        supply::place(&mapping, policy)?;
+        supply::apply_policy(&mapping, policy)?;
         let first_touch = writing_rate(team, &mapping, each)?;
         let rewrite = writing_rate(team, &mapping, each)?;
         let load = Self::load_time(team, &mapping, each)?;

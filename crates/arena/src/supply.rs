@@ -54,14 +54,14 @@ fn available_on(machine: &Machine, id: NumaNodeId) -> Option<u64> {
 ///
 /// # Errors
 /// Fails if the kernel refuses the policy, or if the nodes of the policy have too few reserved pages.
-pub fn place(mapping: &PagedMapping, policy: &MemoryPolicy) -> Result<(), ArenaError> {
+pub fn apply_policy(mapping: &PagedMapping, policy: &MemoryPolicy) -> Result<(), ArenaError> {
     let (start, length) = mapping.range();
-    PagedMapping::check_bound(Bytes(length as u64), mapping.pages_asked(), policy, 1)?;
+    PagedMapping::check_bound(Bytes(length as u64), mapping.requested_pages(), policy, 1)?;
     Ok(policy.apply_to(start, length)?)
 }
 
 /// Returns the default pages: transparent huge pages, or base pages if they are disabled in the kernel.
-pub fn best_pages(machine: &Machine) -> RequestedPages {
+pub fn default_pages(machine: &Machine) -> RequestedPages {
     match machine.pages.as_ref().and_then(|pages| pages.thp.as_deref()) {
         Some("never") | None => RequestedPages::Base,
         Some(_) => RequestedPages::Transparent,

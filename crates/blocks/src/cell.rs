@@ -4,15 +4,17 @@
 use crate::cache;
 use crate::clock::Clock;
 use crate::counters::{self, Counters};
-use crate::data::Data;
+use crate::data::FileContents;
 use crate::engine::{self, IoEngine};
 use crate::error;
 use crate::operation::{self, Direction, Operation};
-use crate::pass::{self, Bench, Pass, PassResult};
+use crate::pass::{self, FileBench, Pass, PassResult};
 use crate::scratch::ScratchDirectory;
 use crate::task::{Task, TaskSetup};
 use crate::volume::Volume;
-use crate::workers::{FileWorkers, OperationSample, SharedFlags, WorkerReport, WorkerTask, summed};
+use crate::workers::{
+    FileWorkers, OperationSample, SharedFlags, WorkerReport, WorkerTask, combine_reports,
+};
 use nodegauge_machine::SysRoot;
 use nodegauge_measure::Failure;
 use std::os::unix::fs::FileExt;
@@ -43,7 +45,7 @@ impl CellContext<'_> {
 }
 
 /// Preparation of a worker's file between operations.
-impl Bench {
+impl FileBench {
     /// Prepares the file for an operation. For an operation that creates the file, the file is removed; for other
     /// operations, it is written completely if it does not exist yet. If requested, the file is dropped from the page
     /// cache. Returns the share that could not be dropped.
@@ -54,15 +56,15 @@ impl Bench {
         context: &CellContext<'_>,
     ) -> Result<Option<f64>, Ending> {
         if operation.creates {
-            if self.holds > 0 {
+            if self.written_pass > 0 {
                 std::fs::remove_file(&self.file)
                     .map_err(|cause| error::file_error("cannot remove", &self.file, None, cause))?;
             }
             return Ok(None);
         }
-        if self.holds == 0 {
+        if self.written_pass == 0 {
             self.lay_out(task, 0, 1, context)?;
-            self.holds = 1;
+            self.written_pass = 1;
         }
         let reads = operation.direction != Direction::Write;
         let drops = task.drop_before_reads && reads && !task.setup.direct;
@@ -79,16 +81,16 @@ impl Bench {
         done: &PassResult,
     ) -> Result<(), Ending> {
         let covers = pass::writes_every_block(operation);
-        self.holds += u64::from(covers);
+        self.written_pass += u64::from(covers);
         let whole = done.operations == task.cell.blocks();
         let completes = operation.creates || covers && task.setup.verify;
-        if whole || done.ended.is_cut() || !completes {
+        if whole || done.end_reason.is_early_end() || !completes {
             return Ok(());
         }
         // An operation that creates the file has written the first blocks. For other operations, the written blocks are
         // unknown.
         let first = if operation.creates { done.operations } else { 0 };
-        self.lay_out(task, first, self.holds, context)
+        self.lay_out(task, first, self.written_pass, context)
     }
 
     /// Writes the blocks of a file, from number `first` to the end, through the page cache, with the data of pass
@@ -109,7 +111,7 @@ impl Bench {
         let mut blocks = self.take_blocks(1, task.cell.block.0 as usize)?;
         for offset in (first..task.cell.blocks()).map(|i| i * task.cell.block.0) {
             if context.must_end() {
-                return Err(Ending::Cut);
+                return Err(Ending::CutShort);
             }
             self.data.stamp(&mut blocks[0], offset, number);
             file.write_all_at(&blocks[0], offset).map_err(fail(Some(offset)))?;
@@ -125,7 +127,7 @@ impl Bench {
 #[derive(Debug)]
 pub enum Ending {
     /// The budget or the user cut an operation short.
-    Cut,
+    CutShort,
     /// An operation failed.
     Failed(Failure),
 }
@@ -142,13 +144,13 @@ pub struct CellOutcome {
     /// Completed operations in order, each with its sample.
     pub samples: Vec<(&'static Operation, OperationSample)>,
     /// Operation at which the cell ended early, with the reason.
-    pub ended: Option<(&'static Operation, Ending)>,
+    pub early_end: Option<(&'static Operation, Ending)>,
 }
 
 /// Runner for the operations of cells: this thread alone, or several workers.
 pub struct CellRunner {
     workers: Option<FileWorkers>,
-    benches: Vec<Bench>,
+    benches: Vec<FileBench>,
     shared: SharedFlags,
 }
 
@@ -157,11 +159,11 @@ impl CellRunner {
     ///
     /// # Errors
     /// Fails if memory for the flags of the workers cannot be mapped.
-    pub fn new(workers: Option<FileWorkers>, data: Data) -> Result<Self, Failure> {
+    pub fn new(workers: Option<FileWorkers>, data: FileContents) -> Result<Self, Failure> {
         let data = Arc::new(data);
         let count = workers.map_or(1, |workers| workers.count);
         let shared = SharedFlags::new().map_err(|cause| error::no_memory(4096, cause.into()))?;
-        let benches = (0..count).map(|_| Bench::new(Arc::clone(&data))).collect();
+        let benches = (0..count).map(|_| FileBench::new(Arc::clone(&data))).collect();
         Ok(Self { workers, benches, shared })
     }
 
@@ -173,30 +175,30 @@ impl CellRunner {
                 None => "file".to_owned(),
             };
             bench.file = context.scratch.file_path(&name);
-            bench.holds = 0;
+            bench.written_pass = 0;
             bench.seed = seed.wrapping_add(i);
         }
         let mut outcome = CellOutcome::default();
         for operation in &task.operations {
             match self.run_operation(operation, task, context) {
                 Ok(sample) => {
-                    let cut = sample.ended.is_cut().then_some(Ending::Cut);
-                    outcome.ended = cut.map(|cut| (*operation, cut));
+                    let cut = sample.end_reason.is_early_end().then_some(Ending::CutShort);
+                    outcome.early_end = cut.map(|cut| (*operation, cut));
                     outcome.samples.push((operation, sample));
                 }
-                Err(ending) => outcome.ended = Some((operation, ending)),
+                Err(ending) => outcome.early_end = Some((operation, ending)),
             }
-            if outcome.ended.is_some() {
+            if outcome.early_end.is_some() {
                 break;
             }
         }
         let writing = task.operations.iter().rev().find(|o| o.direction != Direction::Read);
-        if outcome.ended.is_none()
+        if outcome.early_end.is_none()
             && task.setup.verify
             && let Some(operation) = writing
             && let Err(error) = self.read_back(task)
         {
-            outcome.ended = Some((operation, Ending::Failed(error)));
+            outcome.early_end = Some((operation, Ending::Failed(error)));
         }
         for bench in &self.benches {
             // A file that cannot be removed now is removed later together with its folder.
@@ -211,11 +213,11 @@ impl CellRunner {
         task: &Task,
         context: &CellContext<'_>,
     ) -> Result<OperationSample, Ending> {
-        let mut not_dropped = None;
+        let mut undropped_share = None;
         for bench in &mut self.benches {
             let stayed = bench.prepare(operation, task, context)?;
             // `None` is less than any share in this comparison.
-            not_dropped = if stayed > not_dropped { stayed } else { not_dropped };
+            undropped_share = if stayed > undropped_share { stayed } else { undropped_share };
         }
         let CellContext { limit, deadline, .. } = *context;
         let work = WorkerTask { operation, task, workers: self.workers, limit, deadline };
@@ -224,13 +226,17 @@ impl CellRunner {
         let mut rise = Counters::read(context.root, context.volume).since(&before);
         reports.iter().for_each(|WorkerReport { rise: own, .. }| rise.merge(own));
         for (bench, report) in self.benches.iter_mut().zip(&reports) {
-            bench.complete_file(operation, task, context, &report.done)?;
+            bench.complete_file(operation, task, context, &report.result)?;
         }
-        let bytes = reports.iter().map(|report| report.done.bytes).sum();
+        let bytes = reports.iter().map(|report| report.result.bytes).sum();
         let direct = task.setup.direct;
         let share =
             counters::device_share(operation.direction, direct, bytes, &rise, context.volume);
-        Ok(OperationSample { share, not_dropped, ..summed(&reports, released, task.cell) })
+        Ok(OperationSample {
+            share,
+            undropped_share,
+            ..combine_reports(&reports, released, task.cell)
+        })
     }
 
     /// Reads all files again, from the device if possible, and compares their data with the written data.

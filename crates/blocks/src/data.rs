@@ -34,12 +34,12 @@ impl WrongByte {
 
 /// Generator of the contents of files.
 #[derive(Debug)]
-pub struct Data {
+pub struct FileContents {
     pristine: Buffer,
     seed: u64,
 }
 
-impl Data {
+impl FileContents {
     /// Creates contents for blocks of at most `longest` bytes, from a sequence of splitmix64. The last `compressible`
     /// (0 to 100) percent of every 4 KiB are zeros. Different values of `seed` give different contents.
     pub fn new(longest: usize, compressible: u8, seed: u64) -> io::Result<Self> {
@@ -55,7 +55,7 @@ impl Data {
         Ok(Self { pristine, seed })
     }
 
-    /// Fills `block` with contents that have no stamps yet; [`Data::stamp`] adds them.
+    /// Fills `block` with contents that have no stamps yet; [`FileContents::stamp`] adds them.
     pub fn fill(&self, block: &mut [u8]) {
         block.copy_from_slice(&self.pristine[..block.len()]);
     }
@@ -110,18 +110,18 @@ mod tests {
 
     #[test]
     fn data_are_as_compressible_as_requested() {
-        let dense = Data::new(1 << 20, 0, 1).unwrap();
+        let dense = FileContents::new(1 << 20, 0, 1).unwrap();
         assert!(entropy(&dense.pristine) > 7.99);
-        let half = Data::new(1 << 20, 50, 1).unwrap();
+        let half = FileContents::new(1 << 20, 50, 1).unwrap();
         let zeros = half.pristine.iter().filter(|b| **b == 0).count() as f64 / (1 << 20) as f64;
         assert!((0.49..0.52).contains(&zeros), "{zeros}");
-        assert!(Data::new(4096, 100, 1).unwrap().pristine.iter().all(|b| *b == 0));
+        assert!(FileContents::new(4096, 100, 1).unwrap().pristine.iter().all(|b| *b == 0));
     }
 
     #[test]
     fn data_differ_by_position_pass_and_seed() {
-        let data = Data::new(8192, 0, 1).unwrap();
-        let block = |stamps: &Data, offset, pass| {
+        let data = FileContents::new(8192, 0, 1).unwrap();
+        let block = |stamps: &FileContents, offset, pass| {
             let mut block = vec![0; 8192];
             stamps.fill(&mut block);
             stamps.stamp(&mut block, offset, pass);
@@ -130,7 +130,7 @@ mod tests {
         let one = block(&data, 0, 0);
         assert_ne!(one, block(&data, 8192, 0));
         assert_ne!(one, block(&data, 0, 1));
-        assert_ne!(one, block(&Data::new(8192, 0, 2).unwrap(), 0, 0));
+        assert_ne!(one, block(&FileContents::new(8192, 0, 2).unwrap(), 0, 0));
         assert_ne!(one[..4096], one[4096..]);
         assert!(data.check(&one, 0, 0).is_ok());
         assert!(data.check(&one, 0, 1).is_err() && data.check(&one, 8192, 0).is_err());
@@ -142,7 +142,7 @@ mod tests {
             len in 1usize..20_000, at in 0usize..20_000, bit in 0u8..8, offset in 0u64..1 << 40
         ) {
             let at = at % len;
-            let data = Data::new(20_000, 30, 7).unwrap();
+            let data = FileContents::new(20_000, 30, 7).unwrap();
             let mut block = vec![0; len];
             data.fill(&mut block);
             data.stamp(&mut block, offset, 3);

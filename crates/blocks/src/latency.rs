@@ -35,15 +35,15 @@ pub const HISTOGRAM_BYTES: u64 = 8 * (2048 + (44 - 10) * 1024);
 
 /// Histogram of latencies in ticks of the [`Clock`].
 #[derive(Debug, Clone)]
-pub struct Latency(Histogram<u64>);
+pub struct LatencyHistogram(Histogram<u64>);
 
-impl Default for Latency {
+impl Default for LatencyHistogram {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Latency {
+impl LatencyHistogram {
     /// Creates an empty histogram of about 300 KiB; its size does not change.
     pub(crate) fn new() -> Self {
         let histogram = Histogram::new_with_bounds(1, LONGEST, DIGITS);
@@ -98,7 +98,7 @@ impl Latency {
 /// values that vary like real latencies.
 pub fn measure_overhead(clock: Clock) -> Seconds {
     const OPERATIONS: u64 = 100_000;
-    let mut latency = Latency::new();
+    let mut latency = LatencyHistogram::new();
     let start = clock.now();
     let mut last = start;
     for i in 0..OPERATIONS {
@@ -119,7 +119,7 @@ mod tests {
     #[test]
     fn histogram_quantiles_match_values() {
         let clock = Clock::get();
-        let mut latency = Latency::new();
+        let mut latency = LatencyHistogram::new();
         let unit = clock.ticks(std::time::Duration::from_micros(1));
         for i in 1..=1000 {
             latency.record(i * unit);
@@ -127,12 +127,12 @@ mod tests {
         let micros = |q| latency.quantile(q, clock).unwrap().0 * 1e6;
         assert!((micros(0.5) - 500.0).abs() < 1.0 && (micros(0.99) - 990.0).abs() < 2.0);
         assert!((micros(1.0) - 1000.0).abs() < 2.0);
-        assert_eq!(Latency::new().quantile(0.5, clock), None);
+        assert_eq!(LatencyHistogram::new().quantile(0.5, clock), None);
     }
 
     #[test]
     fn histogram_size_is_constant() {
-        let mut latency = Latency::new();
+        let mut latency = LatencyHistogram::new();
         let buckets = latency.0.distinct_values();
         for i in 0..1_000_000 {
             latency.record(i * 1_000_003);
@@ -147,11 +147,11 @@ mod tests {
         fn latency_histogram_round_trips_as_pairs(
             values in proptest::collection::vec(1u64..1 << 40, 1..200)
         ) {
-            let mut latency = Latency::new();
+            let mut latency = LatencyHistogram::new();
             values.iter().for_each(|value| latency.record(*value));
             let pairs = latency.pairs();
-            prop_assert_eq!(&Latency::from_pairs(&pairs).pairs(), &pairs);
-            let twice = Latency::from_pairs(pairs.iter().chain(&pairs));
+            prop_assert_eq!(&LatencyHistogram::from_pairs(&pairs).pairs(), &pairs);
+            let twice = LatencyHistogram::from_pairs(pairs.iter().chain(&pairs));
             prop_assert_eq!(twice.0.len(), 2 * latency.0.len());
         }
     }

@@ -44,13 +44,13 @@ pub struct Operation {
     /// Direction of the transfers.
     pub direction: Direction,
     /// Calls that transfer a block.
-    pub way: TransferCall,
+    pub calls: TransferCall,
     /// Order of the blocks.
     pub pattern: AccessPattern,
     /// True if the operation creates the file; other operations require an existing file.
     pub creates: bool,
     /// True if the operation is measured by default.
-    pub usual: bool,
+    pub is_default: bool,
 }
 
 /// Creates a row of the table; `iozone` is the number of the IOzone test.
@@ -58,10 +58,18 @@ const fn row(
     name: &'static str,
     iozone: u8,
     direction: Direction,
-    way: TransferCall,
+    calls: TransferCall,
     pattern: AccessPattern,
 ) -> Operation {
-    Operation { name, iozone: Some(iozone), direction, way, pattern, creates: false, usual: true }
+    Operation {
+        name,
+        iozone: Some(iozone),
+        direction,
+        calls,
+        pattern,
+        creates: false,
+        is_default: true,
+    }
 }
 
 impl Operation {
@@ -70,7 +78,7 @@ impl Operation {
         self
     }
     const fn on_request(mut self) -> Self {
-        self.usual = false;
+        self.is_default = false;
         self
     }
 }
@@ -128,13 +136,13 @@ impl FromStr for OperationList {
     fn from_str(text: &str) -> Result<Self, UnknownName> {
         let wanted = text.trim().replace('-', "_");
         if let Some(name) = wanted.strip_prefix(ASYNCHRONOUS)
-            && let Some(operation) = find(name).filter(|operation| operation.way == Plain)
+            && let Some(operation) = find(name).filter(|operation| operation.calls == Plain)
         {
             return Ok(Self { operations: vec![operation], is_asynchronous: true });
         }
         let chosen: Vec<&'static Operation> = match wanted.as_str() {
             "all" => OPERATIONS.iter().collect(),
-            "usual" => OPERATIONS.iter().filter(|operation| operation.usual).collect(),
+            "usual" => OPERATIONS.iter().filter(|operation| operation.is_default).collect(),
             name => find(name).into_iter().collect(),
         };
         if chosen.is_empty() {
@@ -160,11 +168,11 @@ mod tests {
         }
         for [before, again] in OPERATIONS.array_windows() {
             if again.name.replacen("re", "", 1) == before.name {
-                assert_eq!((before.pattern, before.way), (again.pattern, again.way));
+                assert_eq!((before.pattern, before.calls), (again.pattern, again.calls));
                 assert!(before.direction == again.direction && !again.creates);
             }
         }
-        assert_eq!(OPERATIONS.iter().filter(|o| o.usual).count(), 13, "IOzone's columns");
+        assert_eq!(OPERATIONS.iter().filter(|o| o.is_default).count(), 13, "IOzone's columns");
     }
 
     #[test]

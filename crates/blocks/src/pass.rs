@@ -6,13 +6,13 @@
 //! the time from submission to completion.
 
 use crate::clock::Clock;
-use crate::data::Data;
+use crate::data::FileContents;
 use crate::engine::{
-    self, BlockRequest, Calls, Engine, IoEngine, Mapped, POSITIONAL, SEQUENTIAL, Stdio,
+    self, BlockRequest, Engine, FileCalls, IoEngine, MappedFile, POSITIONAL, SEQUENTIAL, Stdio,
     SynchronousEngine, Uring, VECTORED,
 };
 use crate::error;
-use crate::latency::Latency;
+use crate::latency::LatencyHistogram;
 use crate::operation::{Direction, Operation, TransferCall};
 use crate::pattern::{AccessPattern, Walk, mix};
 use crate::task::{Task, TaskSetup};
@@ -63,7 +63,7 @@ pub enum PassEnd {
 
 impl PassEnd {
     /// True if the budget or the user ended the pass early; no further pass is started then.
-    pub fn is_cut(self) -> bool {
+    pub fn is_early_end(self) -> bool {
         matches!(self, Self::Budget | Self::Interrupted)
     }
 }
@@ -77,7 +77,7 @@ pub(crate) struct PassResult {
     pub(crate) end: u64,
     /// Time of all operations in seconds. With one block in flight, it excludes the verification of the data.
     pub(crate) seconds: f64,
-    pub(crate) ended: PassEnd,
+    pub(crate) end_reason: PassEnd,
 }
 
 impl PassResult {
@@ -89,15 +89,15 @@ impl PassResult {
 }
 
 /// Resources of a worker for its passes: contents, memory, clock, histogram and file state.
-pub(crate) struct Bench {
+pub(crate) struct FileBench {
     clock: Clock,
-    pub(crate) data: Arc<Data>,
+    pub(crate) data: Arc<FileContents>,
     /// Memory blocks of the last pass. The next pass reuses them if the block size is the same.
     blocks: Vec<Buffer>,
-    pub(crate) latency: Latency,
+    pub(crate) latency: LatencyHistogram,
     pub(crate) file: PathBuf,
     /// Number of the pass whose data the file contains; 0 if the file does not exist.
-    pub(crate) holds: u64,
+    pub(crate) written_pass: u64,
     /// Seed of the random block order.
     pub(crate) seed: u64,
 }
@@ -105,13 +105,13 @@ pub(crate) struct Bench {
 /// Interval at which the loop checks for interrupts and for the end of the budget.
 const CHECK_INTERVAL: Duration = Duration::from_millis(5);
 
-impl Bench {
-    pub(crate) fn new(data: Arc<Data>) -> Self {
+impl FileBench {
+    pub(crate) fn new(data: Arc<FileContents>) -> Self {
         let clock = Clock::get();
-        let latency = Latency::new();
+        let latency = LatencyHistogram::new();
         let blocks = Vec::new();
         let file = PathBuf::new();
-        Self { clock, data, blocks, latency, file, holds: 0, seed: 0 }
+        Self { clock, data, blocks, latency, file, written_pass: 0, seed: 0 }
     }
 
     /// Returns memory blocks of `length` bytes, filled with contents and ready to be stamped and written.
@@ -140,24 +140,24 @@ impl Bench {
         // True if the kernel's file position always equals the offset of the next block.
         let in_sequence =
             operation.pattern == AccessPattern::Forward && operation.direction != Direction::Mixed;
-        let mut done = match (operation.way, setup.engine) {
+        let mut done = match (operation.calls, setup.engine) {
             (TransferCall::Plain, IoEngine::Uring) => {
                 let ring = Uring::new(&file, pass.depth()).map_err(error::no_uring)?;
                 self.transfer(pass, ring)
             }
             (TransferCall::Plain, IoEngine::Mmap) => {
                 let bytes = cell.blocks() * cell.block.0;
-                let mapped = Mapped::new(&file, bytes, setup.msync).map_err(fail)?;
+                let mapped = MappedFile::new(&file, bytes, setup.msync).map_err(fail)?;
                 self.transfer(pass, SynchronousEngine::new(mapped))
             }
             (TransferCall::Plain, IoEngine::Sync) if in_sequence => {
-                self.transfer(pass, SynchronousEngine::new(Calls(&file, SEQUENTIAL)))
+                self.transfer(pass, SynchronousEngine::new(FileCalls(&file, SEQUENTIAL)))
             }
             (TransferCall::Plain | TransferCall::Positional, _) => {
-                self.transfer(pass, SynchronousEngine::new(Calls(&file, POSITIONAL)))
+                self.transfer(pass, SynchronousEngine::new(FileCalls(&file, POSITIONAL)))
             }
             (TransferCall::Vector, _) => {
-                self.transfer(pass, SynchronousEngine::new(Calls(&file, VECTORED)))
+                self.transfer(pass, SynchronousEngine::new(FileCalls(&file, VECTORED)))
             }
             (TransferCall::Stdio, _) => {
                 let stream = Stdio::new(&file).map_err(fail)?;
@@ -165,7 +165,10 @@ impl Bench {
             }
         }?;
         self.tail(&mut done, pass, file).map_err(fail)?;
-        if setup.engine == IoEngine::Mmap && operation.creates && done.ended != PassEnd::Through {
+        if setup.engine == IoEngine::Mmap
+            && operation.creates
+            && done.end_reason != PassEnd::Through
+        {
             // The mapping extended the file to its full length, so that the file is truncated to the blocks that were
             // written.
             let cut = File::options().write(true).open(&path);
@@ -187,16 +190,16 @@ impl Bench {
         let depth = if E::QUEUES { pass.depth() } else { 1 };
         let blocks = cell.blocks();
         let block_bytes = cell.block.0;
-        let holds = self.holds;
-        let seed = self.seed.wrapping_add(holds);
+        let written_pass = self.written_pass;
+        let seed = self.seed.wrapping_add(written_pass);
         let mut free = self.take_blocks(depth, block_bytes as usize)?;
         // Operations that do not write every block write the data that the file already contains, so that the whole
         // file can be verified afterwards.
-        let stamp = holds + u64::from(writes_every_block(operation));
+        let stamp = written_pass + u64::from(writes_every_block(operation));
         // With verification, blocks are filled again before writing, because a read may have changed them.
         let refills = setup.verify && operation.direction == Direction::Mixed;
         let mut walk = Walk::new(operation.pattern, blocks, seed).with_stride(setup.stride);
-        let mut ended = PassEnd::Through;
+        let mut end_reason = PassEnd::Through;
         let mut operations = 0;
         let mut paused = 0;
         (pass.start)();
@@ -207,7 +210,7 @@ impl Bench {
         let look_every = clock.ticks(CHECK_INTERVAL);
         let mut next_look = begun + look_every;
         loop {
-            while ended == PassEnd::Through
+            while end_reason == PassEnd::Through
                 && !free.is_empty()
                 && let Some(number) = walk.next()
                 && let Some(mut block) = free.pop()
@@ -220,23 +223,23 @@ impl Bench {
                     }
                     self.data.stamp(&mut block, offset, stamp);
                 }
-                let since = if E::QUEUES { clock.now() } else { last };
-                let request = BlockRequest { block, write, offset, since };
+                let submit_ticks = if E::QUEUES { clock.now() } else { last };
+                let request = BlockRequest { block, write, offset, submit_ticks };
                 engine.submit(request).map_err(|cause| fail(Some(offset), cause))?;
             }
             if free.len() == depth {
                 break;
             }
             let (request, moved) = engine.wait().map_err(|cause| fail(None, cause))?;
-            let BlockRequest { block, write, offset, since } = request;
+            let BlockRequest { block, write, offset, submit_ticks } = request;
             last = clock.now();
             moved.map_err(|cause| fail(Some(offset), cause))?;
-            self.latency.record(last.saturating_sub(since));
+            self.latency.record(last.saturating_sub(submit_ticks));
             operations += 1;
             let now = last;
             if setup.verify && !write {
                 self.data
-                    .check(&block, offset, holds)
+                    .check(&block, offset, written_pass)
                     .map_err(|wrong| wrong.into_failure(&path))?;
                 if depth == 1 {
                     last = clock.now();
@@ -244,12 +247,12 @@ impl Bench {
                 }
             }
             free.push(block);
-            if ended == PassEnd::Through && operations < blocks {
+            if end_reason == PassEnd::Through && operations < blocks {
                 if pass.stop.load(Ordering::Relaxed) != 0 {
-                    ended = PassEnd::Stonewall;
+                    end_reason = PassEnd::Stonewall;
                 } else if now >= next_look {
                     next_look = now + look_every;
-                    ended = pass.end_at(now, ends);
+                    end_reason = pass.end_at(now, ends);
                 }
             }
         }
@@ -262,7 +265,7 @@ impl Bench {
             end,
             seconds: clock.seconds((end - begun).saturating_sub(paused)).0,
             // The blocks that were in flight may have been the last blocks.
-            ended: if operations == blocks { PassEnd::Through } else { ended },
+            end_reason: if operations == blocks { PassEnd::Through } else { end_reason },
         })
     }
 

@@ -1,6 +1,6 @@
 //! Tasks on a file and their setup: engine, cache mode and flags.
 
-use crate::engine::{IoEngine, Msync, SyncWrites, choice};
+use crate::engine::{IoEngine, Msync, SyncWrites, parse_choice};
 use crate::operation::{Operation, TransferCall};
 use crate::pattern::STRIDE;
 use nodegauge_measure::{Bytes, UnknownName};
@@ -53,7 +53,7 @@ impl Default for TaskSetup {
 impl TaskSetup {
     /// Returns the reason why this setup does not support an operation; `None` if it does.
     pub fn refusal_reason(&self, operation: &Operation) -> Option<&'static str> {
-        match operation.way {
+        match operation.calls {
             TransferCall::Stdio if self.direct => {
                 Some("the C library's buffers are not aligned as direct I/O requires")
             }
@@ -108,7 +108,7 @@ impl CacheMode {
 impl FromStr for CacheMode {
     type Err = UnknownName;
     fn from_str(text: &str) -> Result<Self, UnknownName> {
-        choice(text, "cache mode", &["cached", "fsync", "direct", "beyond"])
+        parse_choice(text, "cache mode", &["cached", "fsync", "direct", "beyond"])
     }
 }
 

@@ -136,7 +136,7 @@ pub fn writable_space(volume: &Volume) -> io::Result<(Bytes, &'static str)> {
 
 /// Returns the number of files that can still be created in a folder, with the name of the limit; `None` if the file
 /// system has no such limit or does not report it.
-pub fn inodes(volume: &Volume) -> io::Result<Option<(u64, &'static str)>> {
+pub fn free_inodes(volume: &Volume) -> io::Result<Option<(u64, &'static str)>> {
     let stat = rustix::fs::statvfs(&volume.folder)?;
     let free = (stat.f_files > 0).then_some((stat.f_favail, "free inodes"));
     let limits = quota(volume);
@@ -254,7 +254,7 @@ mod tests {
         let room = writable_space(&volume).unwrap();
         assert!(room.0.0 > 0, "{room:?}");
         // A file system without a number of inodes has no limit.
-        assert!(inodes(&volume).unwrap().is_none_or(|(free, _)| free > 0));
+        assert!(free_inodes(&volume).unwrap().is_none_or(|(free, _)| free > 0));
         assert_eq!((left(0, 5), left(8, 5), left(5, 8)), (None, Some(3), Some(0)));
     }
 }

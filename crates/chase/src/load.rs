@@ -5,7 +5,7 @@ use crate::pool::WitnessedPool;
 use crate::region::{RegionBuffers, SCALAR};
 use crate::traffic;
 use nodegauge_arena::ArenaError;
-use nodegauge_kernels::{ARRAYS, Args, ResidentLoop};
+use nodegauge_kernels::{ARRAYS, LoopArgs, ResidentLoop};
 use nodegauge_measure::samples::Sample;
 use nodegauge_os::{CacheLine, Spin};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -73,7 +73,7 @@ pub fn measure_wait_loop_time() -> f64 {
 impl<'a> Load<'a> {
     /// Creates a load that reads the first `blocks` blocks of each loader's buffer.
     pub fn new(buffers: RegionBuffers<'a>, blocks: usize) -> Self {
-        Self::with_loop(buffers, traffic::reader(), blocks)
+        Self::with_loop(buffers, traffic::read_loop(), blocks)
     }
 
     /// Creates a load that runs the loop `variant` over arrays of `blocks` blocks. A loader's buffer contains all
@@ -141,7 +141,7 @@ impl<'a> Load<'a> {
             // page-aligned and belong to this worker.
             unsafe {
                 let at = offsets.map(|offset| buffer.add(offset + block * BLOCK));
-                let args = Args { at, n, repeats: 1, scalar: SCALAR };
+                let args = LoopArgs { at, n, repeats: 1, scalar: SCALAR };
                 std::hint::black_box(self.variant.run(&args));
             }
             block += at_once;

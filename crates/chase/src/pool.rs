@@ -9,19 +9,19 @@ use nodegauge_measure::interference::Cause;
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule;
 use nodegauge_placement::display::ObservedAffinity;
-use nodegauge_team::core_to_core::{self, SharedLines};
+use nodegauge_team::core_to_core::{self, SharedCacheLines};
 use nodegauge_team::{Team, timed};
 
 /// Pool of workers, with a witness thread if there is only one worker.
 pub struct WitnessedPool {
     team: Team,
     workers: usize,
-    shared_lines: SharedLines,
+    shared_lines: SharedCacheLines,
 }
 
 /// Result of a job that all workers ran at the same time.
 #[derive(Debug, Clone)]
-pub(crate) struct Timed<T> {
+pub(crate) struct TimedJob<T> {
     /// Time from the earliest start to the latest end, seconds.
     pub seconds: f64,
     /// Results of the workers, in order.
@@ -52,7 +52,7 @@ impl WitnessedPool {
         }
         Ok(Self {
             workers: places.len(),
-            shared_lines: SharedLines::for_places(&all),
+            shared_lines: SharedCacheLines::for_places(&all),
             team: Team::start(&all)?,
         })
     }
@@ -63,8 +63,8 @@ impl WitnessedPool {
     }
 
     /// Returns the CPUs on which each worker may run, as reported by the kernel.
-    pub fn observed(&self) -> &[ObservedAffinity] {
-        &self.team.observed()[..self.workers]
+    pub fn observed_affinities(&self) -> &[ObservedAffinity] {
+        &self.team.observed_affinities()[..self.workers]
     }
 
     /// Takes a sample, with core-to-core round trips measured before and after it. `measure` returns the seconds of
@@ -106,10 +106,10 @@ impl WitnessedPool {
     pub(crate) fn run_timed_undisturbed<T: Send>(
         &mut self,
         job: impl Fn(usize) -> T + Sync,
-    ) -> Result<Timed<T>, ArenaError> {
+    ) -> Result<TimedJob<T>, ArenaError> {
         schedule::repeat_until_undisturbed(
             TRIES,
-            |timed: &Timed<T>| !timed.causes.is_empty(),
+            |timed: &TimedJob<T>| !timed.causes.is_empty(),
             || self.run_timed(&job),
         )
     }
@@ -121,7 +121,7 @@ impl WitnessedPool {
     pub(crate) fn run_timed<T: Send>(
         &mut self,
         job: impl Fn(usize) -> T + Sync,
-    ) -> Result<Timed<T>, ArenaError> {
+    ) -> Result<TimedJob<T>, ArenaError> {
         check_end_request()?;
         let workers = self.workers;
         // The witness must also reach the barrier, which waits for all threads of the team.
@@ -132,7 +132,7 @@ impl WitnessedPool {
             laps.wait_at_barrier();
             None
         })?;
-        Ok(Timed {
+        Ok(TimedJob {
             seconds: together.spans.iter().copied().map(timed::seconds).sum(),
             results: together.results.into_iter().flatten().collect(),
             causes: [together.causes, together.part_causes.concat()].concat(),
@@ -155,6 +155,6 @@ mod tests {
         assert_eq!(timed.results, [7]);
         let sample = pool.sample(|_| Ok((vec![1.0], Vec::new()))).unwrap();
         assert_eq!(sample.round_trips.0.is_finite(), spare.is_some());
-        assert_eq!(pool.observed().len(), 1);
+        assert_eq!(pool.observed_affinities().len(), 1);
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::pool::WitnessedPool;
 use nodegauge_arena::{ArenaError, PagedMapping, RequestedPages, supply};
-use nodegauge_kernels::{ARRAYS, Args, Element, Kernel, LINE};
+use nodegauge_kernels::{ARRAYS, Element, Kernel, LINE, LoopArgs};
 use nodegauge_measure::Bytes;
 use nodegauge_placement::MemoryPolicy;
 use std::ops::Range;
@@ -60,7 +60,7 @@ impl MemoryRegion {
         let granule = if pages == RequestedPages::Base { 4096 } else { 2 << 20 };
         let buffer = buffer.next_multiple_of(granule);
         let mapping = PagedMapping::map(Bytes(buffer * workers.len() as u64), pages)?;
-        supply::place(&mapping, policy)?;
+        supply::apply_policy(&mapping, policy)?;
         let region = Self { mapping, first: workers.start, buffer: buffer as usize };
         pool.run(|worker| {
             if workers.contains(&worker) {
@@ -158,14 +158,14 @@ impl RegionBuffers<'_> {
         bytes: usize,
         kernel: Kernel,
         repeats: u64,
-    ) -> Args {
+    ) -> LoopArgs {
         let start = self.offset(worker, bytes);
         let array = array_bytes(bytes, kernel);
         let mut at = [NonNull::dangling(); ARRAYS];
         for (i, used) in kernel.spec().arrays().enumerate() {
             at[used as usize] = self.mapping.at(start + i * array, array);
         }
-        Args { at, n: array / size_of::<f64>(), scalar: SCALAR, repeats }
+        LoopArgs { at, n: array / size_of::<f64>(), scalar: SCALAR, repeats }
     }
 
     /// Fills a worker's working set with the initial values.
@@ -225,14 +225,15 @@ fn are_close(part: &[f64], expected: &[f64; PERIOD]) -> bool {
 ///
 /// # Safety
 /// The arrays must belong to one working set that no other thread uses.
-pub(crate) unsafe fn check(kernel: Kernel, streams: &Args, sum: f64) -> Result<(), String> {
+pub(crate) unsafe fn check(kernel: Kernel, streams: &LoopArgs, sum: f64) -> Result<(), String> {
     let mut start = [None; ARRAYS];
     for (i, used) in kernel.spec().arrays().enumerate() {
         start[used as usize] = Some(i * streams.n);
     }
     // The expected values repeat with the period of the initial values.
-    let expected: [f64; PERIOD] =
-        std::array::from_fn(|i| kernel.reference(Element::F64, initial(start, i), streams.scalar));
+    let expected: [f64; PERIOD] = std::array::from_fn(|i| {
+        kernel.reference_value(Element::F64, initial(start, i), streams.scalar)
+    });
     let Some(written) = kernel.spec().writes else {
         let whole = (streams.n / PERIOD) as f64 * expected.iter().sum::<f64>();
         let expected = whole + expected[..streams.n % PERIOD].iter().sum::<f64>();

@@ -39,7 +39,7 @@ pub struct Reporters<'r> {
     /// Arrays of all threads.
     pub load: Load<'r>,
     /// Number of workers that do not report; they precede the reporting workers.
-    pub others: usize,
+    pub other_workers: usize,
 }
 
 /// Result of one worker in a measurement with reporters.
@@ -105,7 +105,7 @@ impl Reporters<'_> {
     ///
     /// # Errors
     /// Fails if a worker fails, or the user ends the run.
-    pub fn chase(
+    pub fn measure_chase(
         &self,
         pool: &mut WitnessedPool,
         chase: &mut Chase<'_>,
@@ -154,7 +154,7 @@ impl Reporters<'_> {
         let ended = CacheLine(AtomicBool::new(false));
         let chasing: &Chase<'_> = chase;
         let results = pool.run(|worker| {
-            if worker < self.others {
+            if worker < self.other_workers {
                 let made = work(worker);
                 // The first worker may run a program on the CPUs of all of them.
                 if worker == 0 {
@@ -163,7 +163,7 @@ impl Reporters<'_> {
                 return WorkerResult::Other(made);
             }
             match reporter {
-                Reporter::Chain if worker == self.others => {
+                Reporter::Chain if worker == self.other_workers => {
                     let (chain, seconds) = chasing.run_until(&|| ended.0.load(Ordering::Relaxed));
                     WorkerResult::Chased(chain, seconds)
                 }
@@ -216,7 +216,7 @@ mod tests {
         let cycle = Cycle::new(bytes, ChaseOrder::default()).unwrap();
         // SAFETY: the chain is the only data that is written to the region.
         let mut chase = unsafe { Chase::write(&chased, ChainPlace::default(), &cycle, bytes) };
-        let reporters = Reporters { load: Load::new(read.buffers(), 256), others: 1 };
+        let reporters = Reporters { load: Load::new(read.buffers(), 256), other_workers: 1 };
         let is_time = |seconds: &f64| seconds.is_finite() && *seconds > 0.0;
         let time = Duration::from_millis(2);
         for reporter in [Reporter::Chain, Reporter::Readers] {
@@ -233,7 +233,7 @@ mod tests {
             let unloaded = reporters.calibrate(&mut pool, &mut chase, reporter, none).unwrap();
             assert_eq!(unloaded.seconds.len(), 1);
         }
-        let sample = reporters.chase(&mut pool, &mut chase, time).unwrap();
+        let sample = reporters.measure_chase(&mut pool, &mut chase, time).unwrap();
         assert!(sample.seconds.len() == 2 && sample.seconds.iter().all(is_time), "{sample:?}");
     }
 }

@@ -5,7 +5,7 @@ use crate::chase::flush;
 use crate::region::SCALAR;
 use crate::traffic;
 use nodegauge_arena::{ArenaError, PagedMapping, RequestedPages};
-use nodegauge_kernels::{ARRAYS, Args, LINE, ResidentLoop};
+use nodegauge_kernels::{ARRAYS, LINE, LoopArgs, ResidentLoop};
 use nodegauge_machine::CpuId;
 use nodegauge_measure::schedule::shuffle::Shuffler;
 use nodegauge_measure::{Bytes, stats};
@@ -67,7 +67,7 @@ impl ResidencyProbe {
         let buffer = total.0.div_ceil(places.len().max(1) as u64).next_multiple_of(2 << 20);
         let mapping = PagedMapping::map(Bytes(buffer * places.len() as u64), pages)?;
         let team = Team::start(&places)?;
-        let reader = traffic::reader();
+        let reader = traffic::read_loop();
         Ok(Self { team, mapping, buffer: buffer as usize, touched: 0, reader })
     }
 
@@ -95,7 +95,7 @@ impl ResidencyProbe {
                     [NonNull::new(of_worker(member.index) as *mut u8).expect("mapped"); ARRAYS];
                 // The second pass finds the lines of the first; before the first set, other lines are in the caches.
                 let repeats = if attempt == 0 { 2 } else { 1 };
-                let args = Args { at, n: each / size_of::<f64>(), repeats, scalar: SCALAR };
+                let args = LoopArgs { at, n: each / size_of::<f64>(), repeats, scalar: SCALAR };
                 // SAFETY: the memory of this thread has this number of elements, and is only read.
                 std::hint::black_box(unsafe { reader.run(&args) });
             })?;

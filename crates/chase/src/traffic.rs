@@ -1,6 +1,6 @@
 //! Kernels on a memory region: timed calls, checks, and trials that select the fastest loop for a working-set size.
 
-use crate::pool::{Timed, WitnessedPool};
+use crate::pool::{TimedJob, WitnessedPool};
 use crate::region::{self, RegionBuffers};
 use nodegauge_arena::ArenaError;
 use nodegauge_kernels::{self as kernels, Element, Kernel, ResidentLoop, Stores};
@@ -68,13 +68,13 @@ pub struct WorkingSetLoop {
     /// Number of passes of a timed call; 0 before the first call.
     repeats: u64,
     /// Description of a wrong value after the first pass; `None` if all values were correct.
-    pub wrong: Option<String>,
+    pub wrong_value: Option<String>,
 }
 
 impl WorkingSetLoop {
     /// Creates a loop for working sets of `bytes`.
     pub fn new(variant: ResidentLoop, bytes: usize) -> Self {
-        Self { variant, bytes, repeats: 0, wrong: None }
+        Self { variant, bytes, repeats: 0, wrong_value: None }
     }
 
     /// Returns the loop.
@@ -129,7 +129,7 @@ impl WorkingSetLoop {
         buffers: RegionBuffers<'_>,
     ) -> Result<(), ArenaError> {
         if self.repeats == 0 {
-            self.wrong = self.check(pool, buffers)?;
+            self.wrong_value = self.check(pool, buffers)?;
             self.calibrate(pool, buffers, CALL_SECONDS)?;
         }
         Ok(())
@@ -158,7 +158,7 @@ impl WorkingSetLoop {
         &self,
         pool: &mut WitnessedPool,
         buffers: RegionBuffers<'_>,
-    ) -> Result<Timed<f64>, ArenaError> {
+    ) -> Result<TimedJob<f64>, ArenaError> {
         pool.run_timed_undisturbed(|worker| {
             let streams = buffers.streams(worker, self.bytes, self.variant.kernel(), self.repeats);
             // SAFETY: the arrays are in this worker's buffer, which no other thread uses; they are aligned to cache
@@ -248,7 +248,7 @@ pub fn refill(
 
 /// Returns a read loop that is selected without a trial: the loop with the widest vectors and an unroll factor of four.
 /// All read loops are equally fast in main memory, both local and remote.
-pub fn reader() -> ResidentLoop {
+pub fn read_loop() -> ResidentLoop {
     let variants = kernels::resident_loops(Kernel::Read, Stores::Regular);
     let by_four = variants.iter().find(|variant| variant.shape().unroll == 4);
     *by_four.expect("the read kernel has portable loops of every unroll factor")

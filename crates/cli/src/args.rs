@@ -35,7 +35,7 @@ mod tree;
 mod values;
 mod watch;
 
-pub(crate) use arrays::{ArrayArgs, Choice, ExplainArgs, or_auto};
+pub(crate) use arrays::{ArrayArgs, ExplainArgs, OrAuto, parse_or_auto};
 pub(crate) use compare::CompareArgs;
 pub(crate) use examples::declared_examples;
 pub(crate) use history::{HistoryCommand, ImportedNode};
@@ -54,7 +54,7 @@ use nodegauge_placement::{
 use nodegauge_published::PublishedSelection;
 use nodegauge_stream::compiled::self_test;
 use numactl::NumactlArgs;
-use ranks::{Emit, RankArgs};
+use ranks::{EmitFormat, RankArgs};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use values::{label, seconds};
@@ -476,7 +476,7 @@ impl CommonArgs {
     /// Returns the budget that the user gave, otherwise `usual`.
     pub(crate) fn budget(&self, usual: Duration) -> Budget {
         let budget = Budget::new(self.budget, usual);
-        Budget { asked: budget.asked && !self.exceed_budget, ..budget }
+        Budget { is_set_by_user: budget.is_set_by_user && !self.exceed_budget, ..budget }
     }
 }
 
@@ -550,7 +550,7 @@ pub(crate) struct DatabaseArgs {
 
 /// Arguments of `run`.
 #[derive(Debug, Clone, ClapArgs)]
-#[command(mut_arg("budget", budgets::words("each gauge has its own")))]
+#[command(mut_arg("budget", budgets::default_in_words("each gauge has its own")))]
 pub(crate) struct RunArgs {
     /// Measure for at most about a minute [default]
     #[arg(long, conflicts_with = "full", help_heading = "How long")]
@@ -640,7 +640,7 @@ impl PlacementArgs {
             per_cache: self.per_cache,
             cores: self.cores.clone(),
             numa: self.numa.as_ref().or(self.numactl.numa()).cloned(),
-            environment: Environment::own(),
+            environment: Environment::current(),
         }
     }
 }
@@ -666,7 +666,7 @@ pub(crate) struct PlacesArgs {
     /// and pjm print job scripts to be filled in; the other formats print a shell script that runs its arguments as a
     /// command.
     #[arg(long, value_name = "FOR", value_enum, conflicts_with_all = ["json", "verify"], help_heading = "Output")]
-    pub(crate) emit: Option<Emit>,
+    pub(crate) emit: Option<EmitFormat>,
     /// Write the placement as JSON; '-' or no FILE is standard output
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]
     pub(crate) json: Option<String>,
@@ -717,7 +717,7 @@ fn long_version() -> String {
     // A release names the version of hwloc that it contains; a shared library names only its interface version.
     let hwloc = match option_env!("NODEGAUGE_HWLOC") {
         Some(version) => format!("{version} (linked statically)"),
-        None => format!("interface {}", nodegauge_machine::topology::hwloc_interface()),
+        None => format!("interface {}", nodegauge_machine::topology::hwloc_interface_version()),
     };
     format!(
         "{} ({})\nkernels for this processor: {}\nkernel variants compiled in: {}\nhwloc: {}",

@@ -53,7 +53,7 @@ impl MachineIdentity {
         let id = root.text("etc/machine-id");
         let id = id.or_else(|| root.text("proc/sys/kernel/random/boot_id"));
         let id = id.map(|text| text.trim().to_owned());
-        let cpus = topology.allowed().map(|thread| (thread.cpu.0, thread.core, thread.llc));
+        let cpus = topology.allowed_threads().map(|thread| (thread.cpu.0, thread.core, thread.llc));
         Self {
             host: machine.host.clone(),
             id: id.filter(|id| !id.is_empty()),
@@ -83,14 +83,14 @@ struct CacheSizeFile {
 impl CacheSizeFile {
     /// Returns the file of a machine, in the user's cache folder.
     fn in_user_cache(site: &Site) -> Option<Self> {
-        Self::in_folder(site, &cache_folder(nodegauge_os::variable)?)
+        Self::in_folder(site, &cache_folder(nodegauge_os::environment_variable)?)
     }
 
     /// Returns the file of a machine, in a given cache folder.
     fn in_folder(site: &Site, folder: &Path) -> Option<Self> {
         let identity = MachineIdentity::from_site(site);
         let name = cache_file_name(KIND, &serde_json::to_string(&identity).ok()?);
-        let cpus: Vec<_> = site.topology.allowed().map(|thread| thread.cpu).collect();
+        let cpus: Vec<_> = site.topology.allowed_threads().map(|thread| thread.cpu).collect();
         let reported = site.topology.llc_in_use(&cpus).map(|(bytes, _)| bytes);
         Some(Self { path: folder.join(format!("{name}.json")), identity, reported })
     }
@@ -131,7 +131,7 @@ pub(crate) fn find_cache_capacity(site: &Site, max_time: Duration) -> Option<Mea
 /// Measures the capacity again if the arrays of a run were lengthened because a cache held a part of them, and saves a
 /// larger result. The longer arrays alone are not sufficient: on a busy node, the check of the arrays may be wrong, and
 /// would then lengthen the arrays of all later runs.
-pub(crate) fn remember_larger(site: &Site, figures: &[Measurement], max_time: Duration) {
+pub(crate) fn remember_larger_cache(site: &Site, figures: &[Measurement], max_time: Duration) {
     let Some(known) = site.machine.measured_cache else { return };
     let is_refuted = figures.iter().any(|m| is_larger(m, known));
     let Site { topology, machine, .. } = site;
@@ -166,7 +166,7 @@ pub(crate) fn replace_reported_size(mut topology: Topology) -> Topology {
 
 /// Returns the size in the environment variable; `None` if it is not set or invalid.
 pub(crate) fn reported_by_variable() -> Option<Bytes> {
-    let text = nodegauge_os::variable(REPORTED_VARIABLE)?.into_string().ok()?;
+    let text = nodegauge_os::environment_variable(REPORTED_VARIABLE)?.into_string().ok()?;
     let mut cursor = Cursor::new("size", "300MiB", &text);
     let size = read_bytes(&mut cursor).ok().filter(|size| PLAUSIBLE_SIZES.contains(size))?;
     cursor.finish("expected nothing after the unit").ok()?;
@@ -190,7 +190,7 @@ mod tests {
     }
 
     fn measured(site: &Site, mib: u64) -> MeasuredCache {
-        let cpus: Vec<_> = site.topology.allowed().map(|thread| thread.cpu).collect();
+        let cpus: Vec<_> = site.topology.allowed_threads().map(|thread| thread.cpu).collect();
         let reported = site.topology.llc_in_use(&cpus).map(|(bytes, _)| bytes);
         MeasuredCache { bytes: mib << 20, reported }
     }
@@ -233,7 +233,7 @@ mod tests {
         assert_eq!(known.extrapolated_from_part(8 << 20, Some(300 << 20)), known);
         let node = site("a", "300MiB");
         let figure = Measurement::new("memory", "stream", "triad", Unit::BytesPerSecond);
-        remember_larger(&node, &[figure], max_time(None));
+        remember_larger_cache(&node, &[figure], max_time(None));
         assert_eq!(node.machine.measured_cache, None);
     }
 }

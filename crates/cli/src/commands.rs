@@ -36,7 +36,7 @@ use crate::output;
 /// Runs the given command; without a command, runs `run`.
 pub(crate) fn dispatch(args: &Args) -> Result<Exit, Failure> {
     // Outputs of commands that do not read the history must not replace it either.
-    if let Some(history) = nodegauge_history::default_path(nodegauge_os::variable) {
+    if let Some(history) = nodegauge_history::default_path(nodegauge_os::environment_variable) {
         output::protect(&history);
     }
     match &args.command {
@@ -66,11 +66,11 @@ pub(crate) fn dispatch(args: &Args) -> Result<Exit, Failure> {
         Some(Command::Compare(args)) => compare::execute(args),
         Some(Command::Report(args)) => report::execute(args),
         Some(Command::Fleet(command)) => fleet::execute(command),
-        Some(Command::Completions { shell }) => documents::completions(*shell),
-        Some(Command::Man { output: None }) => manual::page(),
-        Some(Command::Man { output: Some(folder) }) => manual::pages(folder),
-        Some(Command::Schema) => documents::schema(),
-        Some(Command::ListDevices { driver }) => Ok(device::list(driver)),
+        Some(Command::Completions { shell }) => documents::print_completions(*shell),
+        Some(Command::Man { output: None }) => manual::print_page(),
+        Some(Command::Man { output: Some(folder) }) => manual::write_all_pages(folder),
+        Some(Command::Schema) => documents::print_schema(),
+        Some(Command::ListDevices { driver }) => Ok(device::print_devices(driver)),
         Some(Command::TryBlas { library, list_kernels, on }) => {
             Ok(children::try_blas(library, *list_kernels, on))
         }

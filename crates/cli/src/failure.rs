@@ -25,7 +25,7 @@ pub(crate) enum Exit {
 
 impl Exit {
     /// Returns the exit code.
-    pub(crate) const fn number(self) -> u8 {
+    pub(crate) const fn code(self) -> u8 {
         match self {
             Self::Success => 0,
             Self::Unmet => 1,

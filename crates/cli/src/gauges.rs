@@ -35,7 +35,7 @@ pub(crate) fn registry() -> &'static Registry {
 ///
 /// # Errors
 /// Fails if neither a gauge nor a test has this name.
-pub(crate) fn tests(name: &str) -> Result<Tests, UnknownName> {
+pub(crate) fn find_tests(name: &str) -> Result<Tests, UnknownName> {
     let mut found: Vec<&str> = Vec::new();
     let mut known: BTreeSet<&str> = BTreeSet::new();
     for kind in registry().kinds() {
@@ -52,7 +52,7 @@ pub(crate) fn tests(name: &str) -> Result<Tests, UnknownName> {
 }
 
 /// Returns a record as CSV.
-pub(crate) fn csv(record: &Record) -> String {
+pub(crate) fn record_csv(record: &Record) -> String {
     nodegauge_analysis::csv::render(std::slice::from_ref(record), registry())
 }
 
@@ -233,7 +233,7 @@ mod tests {
     fn every_key_is_declared_once() {
         let names: BTreeSet<&str> = all_keys().iter().map(|key| key.name).collect();
         let declarations: BTreeSet<(&str, &str)> =
-            all_keys().iter().map(|key| (key.name, key.declared)).collect();
+            all_keys().iter().map(|key| (key.name, key.declaration)).collect();
         for name in &names {
             let places: Vec<&str> = declarations
                 .iter()
@@ -283,7 +283,7 @@ mod tests {
     fn former_name_is_not_a_key() {
         let names: BTreeSet<&str> = all_keys().iter().map(|key| key.name).collect();
         for key in all_keys() {
-            for former in key.was {
+            for former in key.former_names {
                 assert!(!names.contains(former), "{} was {former}, which is a key", key.name);
             }
         }

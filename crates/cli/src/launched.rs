@@ -15,11 +15,11 @@ use std::time::Duration;
 const PRINT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Returns the job if a launcher started ranks on several hosts.
-pub(crate) fn on_several_hosts() -> Option<JobOnHosts> {
+pub(crate) fn job_on_hosts() -> Option<JobOnHosts> {
     if Hosts::is_started_by_rank_0() {
         return Some(JobOnHosts::Step);
     }
-    LauncherJob::own().filter(LauncherJob::spans_hosts).map(JobOnHosts::Launched)
+    LauncherJob::current().filter(LauncherJob::spans_hosts).map(JobOnHosts::Launched)
 }
 
 /// Job on several hosts that includes this process.
@@ -38,11 +38,11 @@ impl JobOnHosts {
         let nodes = slurm_nodes(started);
         Hosts::join(started, &session::version(), nodes.as_ref(), move |refusal: Failure| {
             if is_rank_0 {
-                output::failure(&refusal);
+                output::print_failure(&refusal);
             } else {
                 let_rank_0_print();
             }
-            nodegauge_os::end_process(Exit::Missing.number())
+            nodegauge_os::end_process(Exit::Missing.code())
         })
     }
 
@@ -96,7 +96,7 @@ pub(crate) fn lead_or_serve(
     let result = lead(&HostsRun { hosts, exclude_file });
     if !hosts.is_first() {
         let code = match result {
-            Ok(exit) => Ok(exit.number()),
+            Ok(exit) => Ok(exit.code()),
             // Rank 0 prints the host with the reason.
             Err(why) => hosts.report(Err::<(), Failure>(why)),
         };
@@ -105,10 +105,10 @@ pub(crate) fn lead_or_serve(
         return Ok(Exit::FromRank0(code));
     }
     let code = match &result {
-        Ok(exit) => exit.number(),
+        Ok(exit) => exit.code(),
         Err(failure) => {
-            output::failure(failure);
-            Exit::from(failure).number()
+            output::print_failure(failure);
+            Exit::from(failure).code()
         }
     };
     hosts.end(code);
@@ -117,7 +117,7 @@ pub(crate) fn lead_or_serve(
 
 /// Returns the exit code of a rank that has lost its connection to rank 0. Rank 0 reports the loss.
 fn exit_code_after_loss(lost: Failure) -> u8 {
-    Exit::from(&lost).number()
+    Exit::from(&lost).code()
 }
 
 /// Measures every host with the threads of one process, the leader, on the CPUs of all ranks of that host. The other
@@ -150,7 +150,7 @@ pub(crate) fn fail_once(started: &LauncherJob, refusal: Failure) -> Result<Exit,
         return Err(refusal);
     }
     let_rank_0_print();
-    Ok(Exit::FromRank0(Exit::from(&refusal).number()))
+    Ok(Exit::FromRank0(Exit::from(&refusal).code()))
 }
 
 /// Waits while rank 0 prints an error, unless the user ends the job.

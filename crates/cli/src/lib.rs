@@ -20,7 +20,7 @@ use clap::FromArgMatches;
 use failure::{Exit, Failure};
 
 /// Exit code of a run that lacks something, e.g. memory.
-pub const EXIT_MISSING: u8 = Exit::Missing.number();
+pub const EXIT_MISSING: u8 = Exit::Missing.code();
 
 /// Runs the command given by the arguments of this process, and ends the process.
 pub fn run() -> ! {
@@ -30,7 +30,7 @@ pub fn run() -> ! {
     nodegauge_os::set_process_name(c"nodegauge");
     nodegauge_os::share_arena_if_limited();
     nodegauge_node::signals::survive_file_size_limit();
-    commands::completion::answer();
+    commands::completion::answer_shell();
     let mut definition = args::command();
     let matches = definition.try_get_matches_from_mut(std::env::args_os());
     let matches = matches.unwrap_or_else(|error| refuse(error));
@@ -39,10 +39,10 @@ pub fn run() -> ! {
     args::helper_deadline(&matches).into_iter().for_each(nodegauge_os::set_helper_deadline);
     let exit = files::protect(&definition, &matches);
     let exit = exit.and_then(|()| commands::dispatch(&parsed)).unwrap_or_else(|failure| {
-        output::failure(&failure);
+        output::print_failure(&failure);
         exit_status(&failure)
     });
-    nodegauge_os::end_process(output::signal_exit().unwrap_or(exit).number())
+    nodegauge_os::end_process(output::signal_exit().unwrap_or(exit).code())
 }
 
 /// Returns the exit status for a failure of the command.
@@ -57,8 +57,8 @@ fn refuse(error: clap::Error) -> ! {
         std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
     match args::hints::failure(&error, &words) {
         Some(failure) => {
-            output::failure(&failure);
-            std::process::exit(exit_status(&failure).number().into())
+            output::print_failure(&failure);
+            std::process::exit(exit_status(&failure).code().into())
         }
         None => error.exit(),
     }

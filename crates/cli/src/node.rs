@@ -40,15 +40,15 @@ impl Outputs for Terminal {
     }
 
     fn note(&self, remark: &str) {
-        output::note(remark);
+        output::print_note(remark);
     }
 
     fn note_within(&self, remark: &str, time: Duration) {
-        output::note_within(remark, time);
+        output::print_note_within(remark, time);
     }
 
     fn error(&self, message: &str) {
-        output::error(message);
+        output::print_error_line(message);
     }
 
     fn check_file(&self, file: &Path) -> Result<(), Failure> {

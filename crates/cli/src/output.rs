@@ -33,7 +33,7 @@ pub(crate) fn write_documents(documents: &[Document<'_>]) -> Result<bool, Failur
     }
     let to_stdout = requested.iter().filter(|(sink, _)| *sink == Sink::Stdout).count();
     if to_stdout > 1 {
-        return Err(both_to_stdout());
+        return Err(both_to_stdout_failure());
     }
     for (sink, make) in requested {
         sink.write(&make()?)?;
@@ -58,7 +58,7 @@ impl DocumentArgs {
 }
 
 /// Returns the error for two documents on standard output.
-pub(crate) fn both_to_stdout() -> Failure {
+pub(crate) fn both_to_stdout_failure() -> Failure {
     Failure::usage("--json and --csv cannot both go to standard output")
         .hint("write one of them to a file, e.g. --csv FILE")
 }
@@ -66,8 +66,8 @@ pub(crate) fn both_to_stdout() -> Failure {
 /// Prints a result. Exits if standard output cannot be written; a closed pipe (`| head`) is not an error.
 pub(crate) fn print(text: &str) {
     if let Err(failure) = try_print(text) {
-        error(&failure.to_string());
-        nodegauge_os::end_process(signal_exit().unwrap_or_else(|| Exit::from(&failure)).number());
+        print_error_line(&failure.to_string());
+        nodegauge_os::end_process(signal_exit().unwrap_or_else(|| Exit::from(&failure)).code());
     }
 }
 
@@ -134,12 +134,12 @@ pub(crate) fn show_section(section: &Section) {
 }
 
 /// Prints an error: `error: ...`.
-pub(crate) fn error(message: &str) {
+pub(crate) fn print_error_line(message: &str) {
     print_error(&legible::message(message));
 }
 
 /// Prints a failure: `error: ...`, with the hint on a separate line.
-pub(crate) fn failure(failure: &Failure) {
+pub(crate) fn print_failure(failure: &Failure) {
     print_error(&legible::failure(failure));
 }
 
@@ -177,7 +177,7 @@ pub(crate) fn report_suspects<'a>(
     let why = first.validity.reasons.first().map_or("", String::as_str);
     let refusal = format!("--strict: {side}{} is suspect{more}: {why}", first.name);
     let hint = "--accept-suspect accepts suspect figures as results";
-    failure(&Failure::unmet(legible::escaped(&refusal)).hint(hint));
+    print_failure(&Failure::unmet(legible::escape_controls(&refusal)).hint(hint));
     true
 }
 
@@ -190,7 +190,7 @@ pub(crate) fn print_within(text: &str, time: Duration) {
 }
 
 /// Prints a remark in one line to standard error, waiting at most `time`.
-pub(crate) fn note_within(message: &str, time: Duration) {
+pub(crate) fn print_note_within(message: &str, time: Duration) {
     let err = io::stderr();
     let shown = format!("{}\n", legible::line(message));
     let _ = nodegauge_os::write_within(&err, for_stream(&err, &shown).as_bytes(), time);
@@ -198,7 +198,7 @@ pub(crate) fn note_within(message: &str, time: Duration) {
 
 /// Prints a remark in one line to standard error. Control characters are escaped, because other users may have chosen
 /// names in it.
-pub(crate) fn note(message: &str) {
+pub(crate) fn print_note(message: &str) {
     print_to_stderr(&format!("{}\n", legible::line(message)));
 }
 

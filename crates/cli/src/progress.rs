@@ -101,7 +101,7 @@ impl Progress {
         if log.is_due(elapsed) {
             let latest = if self.latest.is_empty() { &self.phase } else { &self.latest };
             let times = self.estimate.words(elapsed);
-            crate::output::note(&format!("{}: {times}, {latest}", log.command));
+            crate::output::print_note(&format!("{}: {times}, {latest}", log.command));
         }
     }
 }
@@ -113,14 +113,14 @@ impl Drop for Progress {
 }
 
 impl Observer for Progress {
-    fn phase(&mut self, what: &str) {
+    fn begin_phase(&mut self, what: &str) {
         self.phase = what.to_owned();
         self.latest.clear();
         self.estimate.begin_phase(self.started.elapsed());
         self.show();
     }
 
-    fn progress(&mut self, share: f64, latest: &str) {
+    fn report_progress(&mut self, share: f64, latest: &str) {
         self.estimate.share = share.clamp(0.0, 1.0);
         if !latest.is_empty() {
             self.latest = latest.to_owned();
@@ -130,7 +130,7 @@ impl Observer for Progress {
 
     /// True if a signal was received. Also updates the display, because this function is called frequently, even while
     /// reference programs run.
-    fn interrupted(&self) -> bool {
+    fn is_interrupted(&self) -> bool {
         self.show();
         self.cpus.iter().for_each(CpuWatch::read_if_due);
         self.signals.is_received()

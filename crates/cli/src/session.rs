@@ -9,7 +9,7 @@ use crate::gauges;
 use crate::node::Terminal;
 use crate::output::{self, Sink};
 use crate::progress::Progress;
-use nodegauge_analysis::expect::Figures;
+use nodegauge_analysis::expect::PossibleFigures;
 use nodegauge_fleet::figures::FigureSelection;
 use nodegauge_fleet::reference::Reference;
 use nodegauge_gauge::cpus::CpuWatch;
@@ -19,8 +19,8 @@ use nodegauge_gauge::time::TimeWatch;
 use nodegauge_gauge::{Gauge, PlannedRun, Site};
 use nodegauge_history::{HistoryFile, Store};
 use nodegauge_machine::{DescribeOptions, SysRoot, Topology, TopologySource};
-use nodegauge_measure::quantity::counted;
-use nodegauge_measure::record::SavedTrips;
+use nodegauge_measure::quantity::count_in_words;
+use nodegauge_measure::record::SavedRoundTrips;
 use nodegauge_measure::record::{self, Ledger, Machine, Record, Status, Tool};
 use nodegauge_measure::{Notice, NoticeId, Observer, Outcome, Seconds, clock, legible};
 use nodegauge_node::saving::SavingContext;
@@ -32,7 +32,7 @@ use std::time::Instant;
 
 /// Returns the history that the user gave, or the default one.
 pub(crate) fn history(db: &DatabaseArgs) -> HistoryFile {
-    HistoryFile { given: db.db.clone(), former_names: gauges::registry().former_names() }
+    HistoryFile { given_path: db.db.clone(), former_names: gauges::registry().former_names() }
 }
 
 /// Returns the history, and prevents outputs of this command from replacing it.
@@ -62,7 +62,7 @@ pub(crate) fn newest_run(db: &DatabaseArgs, site: &Site) -> impl Fn(&str, &str) 
 }
 
 /// Returns the core-to-core round trips in the latest runs of this node.
-fn saved_round_trips(db: &DatabaseArgs, site: &Site) -> Option<SavedTrips> {
+fn saved_round_trips(db: &DatabaseArgs, site: &Site) -> Option<SavedRoundTrips> {
     let store = open_store_to_read(db).ok()??;
     store.saved_round_trips(site.machine.host.as_deref()).ok()
 }
@@ -106,7 +106,7 @@ pub(crate) fn command_words() -> Vec<String> {
 }
 
 /// Returns a record with a machine and findings, without measurements.
-pub(crate) fn description(machine: Machine, findings: Vec<record::Finding>) -> Record {
+pub(crate) fn description_record(machine: Machine, findings: Vec<record::Finding>) -> Record {
     Record {
         schema: record::SCHEMA.to_owned(),
         id: record::new_id(),
@@ -250,7 +250,7 @@ pub(crate) fn measure(
 pub(crate) fn conduct(
     common: &CommonArgs,
     node: Site,
-    figures: &[Figures],
+    figures: &[PossibleFigures],
     gauge: impl FnOnce(&Site, &mut Progress) -> Result<Outcome, Failure>,
     show: impl FnOnce(&Record, Style) -> StdoutContent,
 ) -> Result<Exit, Failure> {
@@ -263,7 +263,7 @@ pub(crate) fn conduct_on(
     hosts: Option<&HostsRun<'_>>,
     common: &CommonArgs,
     node: Site,
-    figures: &[Figures],
+    figures: &[PossibleFigures],
     gauge: impl FnOnce(&Site, &mut Progress) -> Result<Outcome, Failure>,
     show: impl FnOnce(&Record, Style) -> StdoutContent,
 ) -> Result<Exit, Failure> {
@@ -290,7 +290,11 @@ pub(crate) fn conduct_on(
         None => measure_this_host(&node, &mut progress, gauge)?,
     };
     progress.finish();
-    cache_size::remember_larger(&node, &found.measurements, cache_size::max_time(common.budget));
+    cache_size::remember_larger_cache(
+        &node,
+        &found.measurements,
+        cache_size::max_time(common.budget),
+    );
     if let Some(size) = cache_size::reported_by_variable() {
         let text = format!(
             "{}: the reported size of a last-level cache is replaced by {size}",
@@ -298,7 +302,7 @@ pub(crate) fn conduct_on(
         );
         found.notices.push(Notice::new(NoticeId::Environment, "", text));
     }
-    nodegauge_published::add_to(&mut found, &node.machine, common.against.as_ref());
+    nodegauge_published::add_published_figures(&mut found, &node.machine, common.against.as_ref());
     let skipped = nodegauge_toolchain::skipped_folder_notices(|name| std::env::var_os(name));
     let skipped_folders = nodegauge_toolchain::unused_folder_reasons();
     for text in skipped.into_iter().chain(skipped_folders) {
@@ -315,7 +319,7 @@ pub(crate) fn conduct_on(
         notices: found.notices,
         ledger: Some(ledger),
         measurements: found.measurements,
-        ..description(node.machine, findings)
+        ..description_record(node.machine, findings)
     };
     let shown = show(&record, output::style());
     let (ended, mut failures) = session.end(common, &record, shown, &found.details);
@@ -328,7 +332,7 @@ pub(crate) fn conduct_on(
     }
     failures.splice(0..0, ending);
     let Some(last) = failures.pop() else { return Ok(ended) };
-    failures.iter().for_each(|failure| output::error(&failure.to_string()));
+    failures.iter().for_each(|failure| output::print_error_line(&failure.to_string()));
     Err(last)
 }
 
@@ -358,13 +362,13 @@ fn on_all_hosts(
     gauge: impl FnOnce(&Site, &mut Progress) -> Result<Outcome, Failure>,
 ) -> Result<(Outcome, Ledger), Failure> {
     let hosts = run.hosts;
-    progress.phase(&format!("waiting for {}", counted(hosts.names().len(), "host")));
-    hosts.start(&|| progress.interrupted())?;
+    progress.begin_phase(&format!("waiting for {}", count_in_words(hosts.names().len(), "host")));
+    hosts.start(&|| progress.is_interrupted())?;
     clock::start_budget();
     let started = Instant::now();
     let own = measure_this_host(node, progress, gauge);
-    progress.phase("collecting the results of all hosts");
-    let others = hosts.collect(started.elapsed(), &|| progress.interrupted())?;
+    progress.begin_phase("collecting the results of all hosts");
+    let others = hosts.collect(started.elapsed(), &|| progress.is_interrupted())?;
     if let (Err(why), true) = (&own, others.iter().all(|(_, result)| result.is_err())) {
         return Err(why.clone());
     }
@@ -416,7 +420,7 @@ impl Session {
         let json = common.json.as_deref().map(Sink::from);
         let csv = common.csv.as_deref().map(Sink::from);
         if json == Some(Sink::Stdout) && csv == Some(Sink::Stdout) {
-            return Err(output::both_to_stdout());
+            return Err(output::both_to_stdout_failure());
         }
         let sinks = [&json, &csv];
         if !common.no_save {
@@ -463,7 +467,7 @@ impl Session {
             false
         });
         if let Some(sink) = &self.csv {
-            failures.extend(sink.write(&gauges::csv(record)).err());
+            failures.extend(sink.write(&gauges::record_csv(record)).err());
         }
         let mut copy = None;
         if let Some(sink) = &self.json {
@@ -531,10 +535,10 @@ fn exit(common: &CommonArgs, record: &Record, is_saved: bool, signal: Option<u8>
             "the results so far are"
         };
         let saved = if is_saved { "saved and " } else { "" };
-        output::note(&format!("interrupted: {what} {saved}marked incomplete"));
+        output::print_note(&format!("interrupted: {what} {saved}marked incomplete"));
         return Exit::Signal(signal);
     }
-    if unmet || has_invalid(record) { Exit::Unmet } else { Exit::Success }
+    if unmet || has_invalid_figure(record) { Exit::Unmet } else { Exit::Success }
 }
 
 /// Adds new findings, and sorts all findings, worst first.
@@ -548,7 +552,7 @@ fn add_findings(findings: &mut Vec<record::Finding>, more: Vec<record::Finding>)
 }
 
 /// True if a measurement is invalid.
-pub(crate) fn has_invalid(record: &Record) -> bool {
+pub(crate) fn has_invalid_figure(record: &Record) -> bool {
     record.measurements.iter().any(|m| m.validity.status == Status::Invalid)
 }
 
@@ -568,9 +572,9 @@ pub(crate) fn report_unmet_conditions(
         let words = format!("{run}{}", verdict.in_words(expectation));
         if !verdict.is_met() {
             any = true;
-            output::error(&legible::escaped(&words));
+            output::print_error_line(&legible::escape_controls(&words));
         } else if verbose {
-            output::note(&words);
+            output::print_note(&words);
         }
     }
     match &conditions.reference {
@@ -588,19 +592,23 @@ pub(crate) fn report_below_bounds(
     verbose: bool,
 ) -> bool {
     let Some(group) = reference.machine_group(&record.machine) else {
-        output::note(&format!("{run}not compared: {}", reference.no_group_reason(&record.machine)));
+        output::print_note(&format!(
+            "{run}not compared: {}",
+            reference.no_group_reason(&record.machine)
+        ));
         return false;
     };
     let registry = gauges::registry();
-    let selection = FigureSelection { gauges: &gauges::GAUGES, registry, all: true, facts: false };
+    let selection =
+        FigureSelection { gauges: &gauges::GAUGES, registry, includes_all: true, facts: false };
     let mut any = false;
     for figure in group.compare(&selection.record_figures(record)) {
         let words = format!("{run}{}", figure.words);
         if !figure.is_met {
             any = true;
-            output::error(&legible::escaped(&words));
+            output::print_error_line(&legible::escape_controls(&words));
         } else if verbose {
-            output::note(&words);
+            output::print_note(&words);
         }
     }
     any

@@ -4,15 +4,15 @@
 use crate::GAUGE;
 use crate::choose::{self, Trial, TrialPlaces, TrialResult};
 use crate::config::{DgemmConfig, LoopRate, PeakConfig, ThreadsConfig};
-use nodegauge_analysis::expect::Figures;
-use nodegauge_gauge::roofline::{self, CeilingsPart, CeilingsRequest};
+use nodegauge_analysis::expect::PossibleFigures;
+use nodegauge_gauge::roofline::{self, CeilingsRequest, RooflineThreads};
 use nodegauge_gauge::series::Series;
 use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
 use nodegauge_kernels::Isa;
 use nodegauge_lu::peak::{self, Burst, Peak, PeakLoop};
 use nodegauge_lu::{Multiplier, dgemm};
 use nodegauge_measure::record::{Measurement, Quoted, doubt};
-use nodegauge_measure::repeat::Stop;
+use nodegauge_measure::repeat::StopReason;
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::{Budget, Limits, Turn, policy};
 use nodegauge_measure::{Failure, Notice, NoticeId, Observer, Outcome, Unit};
@@ -44,7 +44,7 @@ struct PlannedPart {
 }
 
 impl PlannedPart {
-    fn from_part(part: &CeilingsPart<'_>) -> Self {
+    fn from_part(part: &RooflineThreads<'_>) -> Self {
         Self { placement: part.placement.clone(), suffix: part.suffix, share: part.share }
     }
 }
@@ -71,13 +71,13 @@ impl PlannedRun for CeilingsPlan {
         ExpectedCost { time: Some(self.budget), memory: None }
     }
 
-    fn figures(&self, _: &Site) -> Vec<Figures> {
+    fn figures(&self, _: &Site) -> Vec<PossibleFigures> {
         let names = self
             .parts
             .iter()
             .flat_map(|part| roofline::PEAKS.iter().map(|name| format!("{name}{}", part.suffix)));
         vec![
-            Figures::new(roofline::GAUGE, roofline::PEAK, names, &[Unit::FlopsPerSecond])
+            PossibleFigures::new(roofline::GAUGE, roofline::PEAK, names, &[Unit::FlopsPerSecond])
                 .with_known_limit(true),
         ]
     }
@@ -88,22 +88,22 @@ impl PlannedRun for CeilingsPlan {
         let Self { parts, budget, whole, samples } = *self;
         let Some(first) = parts.first() else { return Ok(Outcome::default()) };
         let mut found = Outcome::default();
-        observer.phase("comparing BLAS libraries");
+        observer.begin_phase("comparing BLAS libraries");
         let limits = Limits::new(budget, None);
         // The peaks are measured last, so they may use the rest of the budget.
-        let of_whole = Limits { asked: whole.asked, samples, ..limits };
+        let of_whole = Limits { is_set_by_user: whole.is_set_by_user, samples, ..limits };
         let trial = Trial {
             root: &site.root,
             places: TrialPlaces(first.placement.thread_cpus()),
             time: budget.mul_f64(CHOICE_SHARE),
             end: choose::trial_end(&of_whole),
-            interrupted: &|| observer.interrupted(),
+            interrupted: &|| observer.is_interrupted(),
         };
         let library = choose::find(&[], &trial, &mut found.notices)?.and_then(|mut all| all.pop());
         let Some(library) = library else {
             let text = "interrupted while BLAS libraries were compared";
             found.notices.push(Notice::new(NoticeId::Interrupted, GAUGE, text));
-            found.stop = Some(Stop::Interrupted);
+            found.stop = Some(StopReason::Interrupted);
             return Ok(found);
         };
         let multiplier = library.load()?;
@@ -112,7 +112,7 @@ impl PlannedRun for CeilingsPlan {
         for PlannedPart { placement, suffix, share } in &parts {
             let is_late = of_whole.must_be_kept() && limits.elapsed() >= budget;
             if is_late && !found.measurements.is_empty() {
-                let of = if *suffix == roofline::ONE_THREAD { " of one thread" } else { "" };
+                let of = if *suffix == roofline::ONE_THREAD_SUFFIX { " of one thread" } else { "" };
                 found.notices.push(Notice::no_time_left(GAUGE, &format!("the peaks{of}")));
             } else if !found.is_interrupted() {
                 let with = PeakGroup { placement, suffix, library: (&library, &multiplier) };
@@ -153,8 +153,8 @@ impl PeakGroup<'_> {
         let mut peaks: Vec<Peak> =
             loops.map(|kernel| Peak { kernel, bursts: Vec::new() }).collect();
         let mut team = Team::start(&placement.thread_cpus())?;
-        let details = team.observed().iter().map(ToString::to_string).collect();
-        observer.phase("measuring register-only peaks and DGEMM, interleaved");
+        let details = team.observed_affinities().iter().map(ToString::to_string).collect();
+        observer.begin_phase("measuring register-only peaks and DGEMM, interleaved");
         let mut series = Series::new(policy::CURVES, limits, peaks.len() + 1);
         let mut cells = |turn: Turn| -> Result<Vec<Sample>, TeamError> {
             if turn.round > FULL_ROUNDS && is_behind(&peaks, turn.cell) {
@@ -171,7 +171,7 @@ impl PeakGroup<'_> {
             Ok(vec![Sample::from_times(vec![1.0 / rate.0])])
         };
         series.run(&mut cells, observer, None)?;
-        let judged = series.one_regime(&[]);
+        let judged = series.samples_by_regime(&[]);
         let on = ThreadsConfig::from_placement(placement);
         let figure = |name: &str, cell: usize| {
             let name = format!("{name}{suffix}");

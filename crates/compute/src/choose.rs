@@ -13,7 +13,8 @@ use nodegauge_lu::{Multiplier, dgemm};
 use nodegauge_machine::{CpuId, SysRoot};
 use nodegauge_measure::schedule::Limits;
 use nodegauge_measure::schedule::halving::{
-    self, Candidates, DeadlineCheck, Halving, Passes, RoundRule, Rules, TurnRate,
+    self, Candidates, DeadlineCheck, EliminationRule, Halving, PassesPerRound, SearchRules,
+    TurnRate,
 };
 use nodegauge_measure::{Failure, FlopsPerSec, Fraction, Notice, NoticeId, clock, notice, stats};
 use nodegauge_team::Team;
@@ -165,10 +166,10 @@ const TURN: Duration = Duration::from_millis(30);
 /// Rules of the comparison of candidates. Every candidate has been measured once when the search begins. Every
 /// candidate is measured at least five times, even if the time is over, because fewer measurements cannot distinguish
 /// candidates, and at most twenty times. The fastest of the remaining candidates is used.
-const RULES: Rules = Rules {
+const RULES: SearchRules = SearchRules {
     seed: 0x626C_6173,
-    passes: Passes::One,
-    leave: RoundRule::SignificantlySlower,
+    passes: PassesPerRound::One,
+    elimination: EliminationRule::SignificantlySlower,
     min_rounds: 0,
     max_rounds: Some(19),
     whole_rounds: 4,
@@ -203,13 +204,13 @@ impl DgemmConfig {
     }
 }
 
-/// Returns the text that a child process prints: the result of a trial of the library ([`blas::probe::answer`]), or the
-/// names of its kernels if `list_kernels` is true ([`blas::probe::list_kernels`]).
-pub fn answer(library: &Path, list_kernels: bool, places: &TrialPlaces) -> String {
+/// Returns the text that a child process prints: the result of a trial of the library ([`blas::probe::probe_output`]),
+/// or the names of its kernels if `list_kernels` is true ([`blas::probe::list_kernels`]).
+pub fn trial_answer(library: &Path, list_kernels: bool, places: &TrialPlaces) -> String {
     if list_kernels {
         return blas::probe::list_kernels(library);
     }
-    blas::probe::answer(library, |library| multiplies(&Multiplier::Library(library), places))
+    blas::probe::probe_output(library, |library| multiplies(&Multiplier::Library(library), places))
 }
 
 /// Checks that the libraries in `requests` exist.
@@ -243,7 +244,7 @@ impl Trial<'_> {
 /// Returns the end of a comparison in a run with these limits. Half of the budget is reserved for the measurement.
 /// `None` if the user did not set the budget.
 pub(crate) fn trial_end(limits: &Limits) -> Option<Instant> {
-    limits.must_be_kept().then(|| limits.at(Fraction(0.5)))
+    limits.must_be_kept().then(|| limits.time_at_share(Fraction(0.5)))
 }
 
 /// Chooses the fastest kernels of every library in `requests`; without requests, chooses the fastest of all candidates.
@@ -375,7 +376,7 @@ fn trial_notice(all: &[TrialResult], alike: usize, threads: usize) -> Option<Not
             format!("; not distinguishable: {}", names.join(", "))
         }
     };
-    let on = nodegauge_measure::quantity::counted(threads, "thread");
+    let on = nodegauge_measure::quantity::count_in_words(threads, "thread");
     let text =
         format!("candidates interleaved on the run's {on}, fastest first: {list}{undecided}");
     (all.len() > 1).then(|| Notice::new(NoticeId::Chosen, GAUGE, text))

@@ -52,8 +52,10 @@ impl Gauge for ComputeGauge {
         site: &Site,
         ask: &SummaryRequest<'_>,
     ) -> Result<Option<Box<dyn PlannedRun>>, Failure> {
-        let triads =
-            ask.before.iter().filter(|m| m.test == stream::TEST && m.name == stream::TRIAD);
+        let triads = ask
+            .earlier_figures
+            .iter()
+            .filter(|m| m.test == stream::TEST && m.name == stream::TRIAD);
         let triad = triads.filter_map(|m| m.value).reduce(f64::max);
         let options = HplOptions {
             budget: ask.budget.unwrap_or(match ask.depth {
@@ -71,7 +73,7 @@ impl Gauge for ComputeGauge {
     }
 
     /// Plans register-only loops and DGEMM as ceilings of a roofline.
-    fn ceilings(
+    fn ceilings_plan(
         &self,
         _: &Site,
         ask: &CeilingsRequest<'_>,
@@ -80,7 +82,7 @@ impl Gauge for ComputeGauge {
     }
 
     /// Returns the newest saved HPL rating as a point of the roofline.
-    fn points(
+    fn roofline_points(
         &self,
         newest: &dyn Fn(&str, &str) -> Option<Record>,
     ) -> Vec<Result<RooflinePoint, NoPoint>> {
@@ -111,7 +113,7 @@ impl Gauge for ComputeGauge {
     }
 
     fn view(&self, record: &Record, detail: Detail) -> Vec<Section> {
-        view::section(record, detail).into_iter().chain(view::closing(record)).collect()
+        view::section(record, detail).into_iter().chain(view::comparison_section(record)).collect()
     }
 }
 

@@ -81,7 +81,7 @@ impl Reader for HpccReader {
         let table = output::read(text);
         let hpl: Vec<Measurement> = match table.rows[..] {
             [] => Vec::new(),
-            _ => reference::figures_by(&table, "hpcc"),
+            _ => reference::engine_figures(&table, "hpcc"),
         };
         for (key, name, case, unit, factor) in RATES {
             let Some(value) = only(text, key)? else { continue };

@@ -15,9 +15,9 @@ use nodegauge_lu::matrix::Matrix;
 use nodegauge_lu::peak::PeakLoop;
 use nodegauge_lu::random::Sequence;
 use nodegauge_lu::{Multiplier, dgemm, peak, residual};
-use nodegauge_machine::Unavailable;
+use nodegauge_machine::UnavailableReason;
 use nodegauge_machine::power::{self, EnergyMeter};
-use nodegauge_measure::repeat::Stop;
+use nodegauge_measure::repeat::StopReason;
 use nodegauge_measure::{
     Failure, FlopsPerSec, Fraction, Notice, NoticeId, Observer, Outcome, Seconds, interference,
 };
@@ -75,7 +75,7 @@ fn common_rate(libraries: &[LibraryRuns]) -> FlopsPerSec {
 }
 
 /// Number of candidates for NB in the second round of the search.
-pub(crate) const SECOND_ROUND: usize = 3;
+pub(crate) const SECOND_ROUND_CANDIDATES: usize = 3;
 
 /// Sizes of the search for NB: a round with all candidates at a small N, and a round with the best candidates at twice
 /// that N.
@@ -99,20 +99,25 @@ impl NbSearch {
         candidates: usize,
     ) -> Self {
         // Twice the order takes eight times as many operations.
-        let runs = candidates as f64 + SECOND_ROUND as f64 * 8.0;
+        let runs = candidates as f64 + SECOND_ROUND_CANDIDATES as f64 * 8.0;
         let small = Seconds::from(budget) * SEARCH / runs;
         let full = size::choose(OrderSpec::Full, &constraints).map_or(0, |full| full.order);
         let max = match spec {
-            OrderSpec::Exactly(order) => 2 * order,
+            OrderSpec::Given(order) => 2 * order,
             _ => full,
         };
         Self { constraints, small, max, full }
     }
 
-    /// Returns the order for round 0 or 1. `half` is the order at which LU reaches half of the DGEMM rate, if known.
-    pub(crate) fn order(&self, round: usize, half: Option<f64>) -> Result<usize, Failure> {
+    /// Returns the order for round 0 or 1. `half_rate_order` is the order at which LU reaches half of the DGEMM rate,
+    /// if known.
+    pub(crate) fn order(
+        &self,
+        round: usize,
+        half_rate_order: Option<f64>,
+    ) -> Result<usize, Failure> {
         let seconds = if round == 0 { self.small } else { self.small * 8.0 };
-        let constraints = SizeConstraints { seconds, half, ..self.constraints.clone() };
+        let constraints = SizeConstraints { seconds, half_rate_order, ..self.constraints.clone() };
         let quick = size::choose(OrderSpec::Quick, &constraints)?.order;
         Ok(quick.min(self.max >> (1 - round)).max(4 * COMMON_MULTIPLE).min(self.full.max(1)))
     }
@@ -125,8 +130,8 @@ struct HplRun<'a> {
     multiple: usize,
     observer: &'a mut dyn Observer,
     team: Team,
-    meter: Result<EnergyMeter, Unavailable>,
-    seen: Observations,
+    meter: Result<EnergyMeter, UnavailableReason>,
+    observations: Observations,
     /// End of the budget.
     end: Instant,
     /// Time for each loop that measures a peak.
@@ -153,10 +158,10 @@ pub(crate) fn run(
 ) -> Result<Outcome, Failure> {
     let multipliers = libraries.iter().map(TrialResult::load).collect::<Result<Vec<_>, _>>()?;
     let team = Team::start(&placement.thread_cpus())?;
-    let details = team.observed().iter().map(ToString::to_string).collect();
+    let details = team.observed_affinities().iter().map(ToString::to_string).collect();
     let throttled = power::throttle_events(&site.root);
     let meter = EnergyMeter::find(&site.root);
-    let seen = Observations::default();
+    let observations = Observations::default();
     let nodes = distribution::thread_nodes(&site.topology, placement);
     let each_peak = PEAKS.duration(options.budget.div_f64(peak::loops().len().max(1) as f64));
     let overhead = 0.0;
@@ -167,7 +172,7 @@ pub(crate) fn run(
         observer,
         team,
         meter,
-        seen,
+        observations,
         end,
         each_peak,
         overhead: Seconds(overhead),
@@ -178,36 +183,37 @@ pub(crate) fn run(
         run.dgemm(tried, multiplier, libraries.len())?;
     }
     // All libraries use the same N, so that their ratings measure the same work.
-    let rate = common_rate(&run.seen.libraries);
+    let rate = common_rate(&run.observations.libraries);
     for (at, multiplier) in multipliers.iter().enumerate() {
-        if run.seen.interrupted.is_none() {
+        if run.observations.interrupted_phase.is_none() {
             run.library(at, multiplier, rate)?;
         }
     }
-    let HplRun { seen: mut observed, meter: energy, .. } = run;
+    let HplRun { observations: mut observed, meter: energy, .. } = run;
     observed.energy = Some(energy.map(|meter_used| meter_used.basis));
     let after = power::throttle_events(&site.root);
-    observed.throttled = after.zip(throttled).map(|(after, before)| after.saturating_sub(before));
-    let evidence = RatingEvidence { site, placement, options, seen: &observed };
+    observed.throttle_events =
+        after.zip(throttled).map(|(after, before)| after.saturating_sub(before));
+    let evidence = RatingEvidence { site, placement, options, observations: &observed };
     let measurements = evidence.measurements();
     let mut notices = evidence.notices();
-    let stop = observed.interrupted.map(|at| {
+    let stop = observed.interrupted_phase.map(|at| {
         notices.push(Notice::new(NoticeId::Interrupted, GAUGE, format!("interrupted {at}")));
-        Stop::Interrupted
+        StopReason::Interrupted
     });
     Ok(Outcome { measurements, notices, details, stop, ..Outcome::default() })
 }
 
 impl HplRun<'_> {
     fn interrupted(&mut self, at: &str) -> bool {
-        if self.seen.interrupted.is_none() && self.observer.interrupted() {
-            self.seen.interrupted = Some(at.to_owned());
+        if self.observations.interrupted_phase.is_none() && self.observer.is_interrupted() {
+            self.observations.interrupted_phase = Some(at.to_owned());
         }
-        self.seen.interrupted.is_some()
+        self.observations.interrupted_phase.is_some()
     }
 
     fn peaks(&mut self) -> Result<(), Failure> {
-        self.observer.phase("multiply-adds in registers");
+        self.observer.begin_phase("multiply-adds in registers");
         let rounds = peak::bursts_in(self.each_peak);
         self.bursts(&peak::loops(), rounds, "during the measurement of the peaks")?;
         Ok(())
@@ -228,12 +234,12 @@ impl HplRun<'_> {
                     return Ok(of_double);
                 }
                 let burst = peak::run_burst(&mut self.team, kernel)?;
-                self.seen.add_burst(kernel, burst);
+                self.observations.add_burst(kernel, burst);
                 if kernel.element == "f64" {
                     of_double.push(LoopBurst { isa: kernel.isa, burst });
                 }
                 let latest = format!("{} {} {}", kernel.isa_name(), kernel.element, burst.rate);
-                self.observer.progress((round + 1) as f64 / rounds as f64, &latest);
+                self.observer.report_progress((round + 1) as f64 / rounds as f64, &latest);
             }
         }
         Ok(of_double)
@@ -250,11 +256,11 @@ impl HplRun<'_> {
             return Ok(());
         }
         let time = DGEMM.duration(self.options.budget.div_f64(count as f64));
-        self.observer.phase(&format!("DGEMM by {}", tried.name));
+        self.observer.begin_phase(&format!("DGEMM by {}", tried.name));
         let rates = dgemm::measure(&mut self.team, multiplier, time)?;
-        self.observer.progress(1.0, &dgemm::best(&rates).to_string());
-        self.seen.libraries.push(LibraryRuns {
-            tried: tried.clone(),
+        self.observer.report_progress(1.0, &dgemm::best(&rates).to_string());
+        self.observations.libraries.push(LibraryRuns {
+            trial: tried.clone(),
             dgemm: rates,
             search: Vec::new(),
             order: None,
@@ -270,9 +276,11 @@ impl HplRun<'_> {
         multiplier: &Multiplier,
         rate: FlopsPerSec,
     ) -> Result<(), Failure> {
-        let count = self.seen.libraries.len();
+        let count = self.observations.libraries.len();
         let budget = self.options.budget.div_f64(count as f64);
-        let Some((nb, half)) = self.nb(at, multiplier, rate, budget)? else { return Ok(()) };
+        let Some((nb, half_rate_order)) = self.nb(at, multiplier, rate, budget)? else {
+            return Ok(());
+        };
         // With several libraries, N must be the same for all libraries, so N does not depend on NB.
         let nb_of_order = if count > 1 { COMMON_MULTIPLE } else { nb };
         let multiple = nb_of_order * self.multiple;
@@ -280,7 +288,7 @@ impl HplRun<'_> {
         let threads = self.team.len();
         let mut constraints = self.options.constraints(machine, rate, threads, multiple);
         constraints.seconds = constraints.seconds / count as f64;
-        (constraints.half, constraints.overhead) = (half, self.overhead);
+        (constraints.half_rate_order, constraints.overhead) = (half_rate_order, self.overhead);
         let begun = Instant::now();
         let mut before = self.comparison_rates(at, multiplier, budget)?;
         let samples = self.options.samples.max(1);
@@ -293,14 +301,14 @@ impl HplRun<'_> {
         constraints.seconds = constraints.seconds.min(left).max(min);
         let chosen = size::choose(self.options.order, &constraints)?;
         let order = chosen.order;
-        self.seen.libraries[at].order = Some(chosen);
+        self.observations.libraries[at].order = Some(chosen);
         for _ in 0..samples {
             let Some(mut solution) = self.solve(order, nb, multiplier, true)? else { break };
             let after = self.comparison_rates(at, multiplier, budget)?;
             solution.comparison = before;
             solution.comparison.dgemm.extend(&after.dgemm);
             solution.comparison.bursts.extend(&after.bursts);
-            self.seen.libraries[at].solutions.push(solution);
+            self.observations.libraries[at].solutions.push(solution);
             before = after;
         }
         Ok(())
@@ -319,12 +327,13 @@ impl HplRun<'_> {
         if self.interrupted(at_solution) {
             return Ok(comparison);
         }
-        self.observer.phase("DGEMM and peak before or after the solve");
+        self.observer.begin_phase("DGEMM and peak before or after the solve");
         let time = DGEMM.duration(budget).div_f64(2.0);
         comparison.dgemm = dgemm::measure(&mut self.team, multiplier, time)?;
-        self.seen.libraries[at].dgemm.extend(&comparison.dgemm);
+        self.observations.libraries[at].dgemm.extend(&comparison.dgemm);
         let rounds = peak::bursts_in(self.each_peak.div_f64(2.0));
-        comparison.bursts = self.bursts(&self.seen.fastest_candidates(), rounds, at_solution)?;
+        comparison.bursts =
+            self.bursts(&self.observations.fastest_candidates(), rounds, at_solution)?;
         Ok(comparison)
     }
 
@@ -339,12 +348,12 @@ impl HplRun<'_> {
         budget: Duration,
     ) -> Result<Option<(usize, Option<f64>)>, Failure> {
         let mut candidates = match self.options.nb.as_slice() {
-            [] => size::CANDIDATES.to_vec(),
+            [] => size::NB_CANDIDATES.to_vec(),
             several => several.to_vec(),
         };
-        let mut half = self.options.half;
+        let mut half_rate_order = self.options.half_rate_order;
         if candidates.len() == 1 && self.options.order != OrderSpec::Quick {
-            return Ok(Some((candidates[0], half)));
+            return Ok(Some((candidates[0], half_rate_order)));
         }
         let machine = &self.site.machine;
         let threads = self.team.len();
@@ -354,8 +363,8 @@ impl HplRun<'_> {
         // so far.
         let deadline = Instant::now() + budget.mul_f64(MAX_SEARCH * SEARCH);
         for round in 0..2 {
-            let order = search.order(round, half)?;
-            self.observer.phase(&format!("NB search, N = {order}"));
+            let order = search.order(round, half_rate_order)?;
+            self.observer.begin_phase(&format!("NB search, N = {order}"));
             let mut rated = Vec::new();
             for nb in candidates.iter().copied().filter(|nb| 4 * nb <= order) {
                 let Some(SolvedSystem { rating: rate, .. }) =
@@ -364,19 +373,20 @@ impl HplRun<'_> {
                     return Ok(None);
                 };
                 rated.push((rate, nb));
-                self.seen.libraries[at].search.push(SearchStep { n: order, nb, rate });
-                self.observer.progress(0.5, &format!("NB {nb}: {rate}"));
+                self.observations.libraries[at].search.push(SearchStep { n: order, nb, rate });
+                self.observer.report_progress(0.5, &format!("NB {nb}: {rate}"));
                 if Instant::now() > deadline {
                     break;
                 }
             }
             rated.sort_by(|a, b| b.0.total_cmp(&a.0));
             if let Some((rate, _)) = rated.first() {
-                half = size::order_at_half_rate(order, Fraction(*rate / dgemm));
-                candidates = rated.into_iter().take(SECOND_ROUND).map(|(_, nb)| nb).collect();
+                half_rate_order = size::order_at_half_rate(order, Fraction(*rate / dgemm));
+                candidates =
+                    rated.into_iter().take(SECOND_ROUND_CANDIDATES).map(|(_, nb)| nb).collect();
             }
         }
-        Ok(candidates.first().map(|nb| (*nb, half)))
+        Ok(candidates.first().map(|nb| (*nb, half_rate_order)))
     }
 
     /// Generates, solves and checks one system; returns `None` if interrupted. If `shown` is true, the result is
@@ -396,16 +406,18 @@ impl HplRun<'_> {
             return Ok(None);
         }
         if shown {
-            self.observer.phase(&format!("solving, N = {order}, NB = {nb}"));
+            self.observer.begin_phase(&format!("solving, N = {order}, NB = {nb}"));
         }
         let observer = &mut *self.observer;
-        if !residual::fill(&mut self.team, &mut matrix, &source, &mut || observer.interrupted())? {
+        if !residual::fill(&mut self.team, &mut matrix, &source, &mut || observer.is_interrupted())?
+        {
             self.interrupted(&format!("while the matrix of N = {order} was generated"));
             return Ok(None);
         }
         let meter = self.meter.as_ref().ok();
         let before = meter.and_then(EnergyMeter::read);
-        let began = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+        let start_time =
+            SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
         let Some((seconds, time)) = self.factor(&mut matrix, nb, multiplier, shown)? else {
             return Ok(None);
         };
@@ -413,7 +425,7 @@ impl HplRun<'_> {
         let joules =
             energy_meter.and_then(|energy| energy.joules(before.as_ref()?, &energy.read()?));
         let huge_pages = if shown { matrix.huge_page_share() } else { None };
-        let residual = residual::check(&mut self.team, &source, matrix.column(order))?;
+        let residual = residual::compute_residual(&mut self.team, &source, matrix.column(order))?;
         let rating = FlopsPerSec(lu::flops(order) / seconds.0);
         let elements = (order * order) as f64;
         let overhead = (Seconds::from(started.elapsed()) - seconds) / elements;
@@ -427,7 +439,7 @@ impl HplRun<'_> {
             residual: residual.into(),
             huge_pages,
             joules,
-            began: Seconds(began),
+            start_time: Seconds(start_time),
             comparison: ComparisonRates::default(),
         }))
     }
@@ -453,7 +465,7 @@ impl HplRun<'_> {
                 .map_err(|cause| TeamError::Start(format!("cannot start a thread: {cause}")))?;
             while !worker.is_finished() {
                 std::thread::park_timeout(if shown { CHECK_INTERVAL } else { CHECK_INTERVAL / 20 });
-                if observer.interrupted() {
+                if observer.is_interrupted() {
                     progress.stop.store(true, Ordering::Relaxed);
                 }
                 if shown {
@@ -466,7 +478,7 @@ impl HplRun<'_> {
         if let Err(LuError::Interrupted) = solved {
             let done = Fraction(progress.flops() / lu::flops(order)).in_whole_percent();
             let at = format!("at {done} of N = {order} after {elapsed:.1} s: no rating");
-            self.seen.interrupted = Some(at);
+            self.observations.interrupted_phase = Some(at);
             return Ok(None);
         }
         let solved: LuTime = solved?;
@@ -489,6 +501,6 @@ fn report(observer: &mut dyn Observer, progress: &LuProgress, order: usize, star
     if share > 0.0 {
         let left = (seconds / share - seconds).max(0.0);
         let latest = format!("{} so far, {left:.0} s left", FlopsPerSec(done / seconds));
-        observer.progress(share, &latest);
+        observer.report_progress(share, &latest);
     }
 }

@@ -82,7 +82,7 @@ impl Reader for HplMxpReader {
             let (rate, each) =
                 numbers.ok_or_else(|| format!("the rates of {label:?} cannot be read"))?;
             let is_sum = (rate / (each * devices) - 1.0).abs() < 1e-3;
-            if !printed::is_figure(rate) || !is_sum {
+            if !printed::can_be_figure(rate) || !is_sum {
                 return Err(RefusedOutput::from(format!(
                     "the rate of {label:?} contradicts the rates per device"
                 )));

@@ -5,7 +5,7 @@ use crate::config::{ResidualConfig, SearchStep, TimeConfig};
 use crate::size::ChosenOrder;
 use nodegauge_kernels::Isa;
 use nodegauge_lu::peak::{Burst, Peak, PeakLoop};
-use nodegauge_machine::Unavailable;
+use nodegauge_machine::UnavailableReason;
 use nodegauge_measure::stats;
 use nodegauge_measure::{FlopsPerSec, Fraction, Joules, Seconds};
 
@@ -24,7 +24,7 @@ pub(crate) struct SolvedSystem {
     /// Energy that the processor packages consumed during the solve.
     pub joules: Option<Joules>,
     /// Start of the solve, seconds since the epoch.
-    pub began: Seconds,
+    pub start_time: Seconds,
     /// Measurements taken immediately before and after the solve.
     pub comparison: ComparisonRates,
 }
@@ -65,7 +65,7 @@ impl SolvedSystem {
 /// Results of the runs with one library.
 #[derive(Debug)]
 pub(crate) struct LibraryRuns {
-    pub tried: TrialResult,
+    pub trial: TrialResult,
     /// Rates of DGEMM on all threads, FLOP/s.
     pub dgemm: Vec<f64>,
     /// Runs of the NB search, in chronological order.
@@ -88,11 +88,11 @@ pub(crate) struct Observations {
     /// Results per library, in the order in which the user gave them.
     pub libraries: Vec<LibraryRuns>,
     /// Number of throttling events during the run; `None` if throttling is not counted.
-    pub throttled: Option<u64>,
+    pub throttle_events: Option<u64>,
     /// Counters from which the energy is read, or the reason why no counter is available.
-    pub energy: Option<Result<String, Unavailable>>,
+    pub energy: Option<Result<String, UnavailableReason>>,
     /// Phase of the run in which the user interrupted it.
-    pub interrupted: Option<String>,
+    pub interrupted_phase: Option<String>,
 }
 
 impl Observations {

@@ -14,7 +14,7 @@ pub struct HplOptions {
     /// Rule by which N is chosen.
     pub order: OrderSpec,
     /// Share of the available memory for the matrix with [`OrderSpec::Full`], 0 to 1.
-    pub fraction: Fraction,
+    pub memory_fraction: Fraction,
     /// Candidates for the panel width NB; if empty, a search chooses NB.
     pub nb: Vec<usize>,
     /// True if N must be a multiple of NB x LCM(P, Q) of the reference program's grid.
@@ -37,7 +37,7 @@ pub struct HplOptions {
     pub rate: Option<FlopsPerSec>,
     /// Order at which LU reaches half of the DGEMM rate, from a saved rating with the same number of threads
     /// ([`size::order_at_half_rate`](crate::size::order_at_half_rate)).
-    pub half: Option<f64>,
+    pub half_rate_order: Option<f64>,
     /// True if an option sets the available memory.
     pub is_memory_given: bool,
     /// Ranks of the reference program.
@@ -79,7 +79,7 @@ impl Default for HplOptions {
     fn default() -> Self {
         Self {
             order: OrderSpec::Quick,
-            fraction: Fraction(0.8),
+            memory_fraction: Fraction(0.8),
             nb: Vec::new(),
             grid_multiple: false,
             seed: 1,
@@ -89,7 +89,7 @@ impl Default for HplOptions {
             triad: None,
             dgemm: None,
             rate: None,
-            half: None,
+            half_rate_order: None,
             is_memory_given: false,
             ranks: RankOptions::default(),
             reference: None,
@@ -107,7 +107,7 @@ impl HplOptions {
         multiple: usize,
     ) -> SizeConstraints {
         // On a described machine, a requested order is planned even if it does not fit into memory.
-        let planned = machine.is_described() && matches!(self.order, OrderSpec::Exactly(_));
+        let planned = machine.is_described() && matches!(self.order, OrderSpec::Given(_));
         let unknown = if planned { MAX_NODE_MEMORY } else { 0 };
         let memory = &machine.memory;
         let limit = memory.cgroup_limit.filter(|limit| Some(*limit) < memory.bytes);
@@ -115,10 +115,10 @@ impl HplOptions {
             available: Bytes(memory.available.unwrap_or(unknown)),
             cgroup_limit: limit.map(Bytes),
             process_limit: memory.process_limit.map(Bytes),
-            fraction: self.fraction,
+            memory_fraction: self.memory_fraction,
             dgemm,
             threads,
-            half: self.half,
+            half_rate_order: self.half_rate_order,
             is_given: self.is_memory_given,
             seconds: Seconds::from(self.budget) * SOLVE_SHARE / self.samples.max(1) as f64,
             overhead: Seconds(0.0),

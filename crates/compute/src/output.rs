@@ -5,7 +5,7 @@
 //! not results.
 
 use nodegauge_gauge::readers::RunMark;
-use nodegauge_measure::quantity::counted;
+use nodegauge_measure::quantity::count_in_words;
 use nodegauge_measure::{FlopsPerSec, Seconds, printed};
 use std::fmt::Write;
 
@@ -42,9 +42,9 @@ pub struct HplOutput {
     /// Error messages of HPL.
     pub errors: Vec<String>,
     /// Number of tests that HPL reports at the end.
-    pub finished: Option<usize>,
+    pub finished_tests: Option<usize>,
     /// Number of tests that HPL reports as skipped, without a result.
-    pub skipped: usize,
+    pub skipped_tests: usize,
     /// True if the output contains HPL's last line.
     pub ended: bool,
     /// True if a result line of another program than NVIDIA's HPL has a variant that names no algorithm, e.g. `WR0` of
@@ -53,25 +53,26 @@ pub struct HplOutput {
     /// True if the output has a line of rocHPL-MxP, whose output is otherwise that of HPL.
     pub is_mixed_precision: bool,
     /// True if a last line without a line end was not read, because it may be cut in the middle of a number.
-    pub is_cut: bool,
+    pub is_truncated: bool,
 }
 
 impl HplOutput {
     /// Returns the reason why the output may be incomplete.
     pub fn incomplete_reason(&self) -> Option<String> {
         let rows = self.rows.len();
-        if self.is_cut {
-            return Some(format!("the last line has no line end: {}", printed::POSSIBLY_CUT));
+        if self.is_truncated {
+            return Some(format!("the last line has no line end: {}", printed::POSSIBLY_TRUNCATED));
         }
         if !self.ended {
             return Some(format!(
                 "HPL's last line \"{END}\" is missing: {}",
-                printed::POSSIBLY_CUT
+                printed::POSSIBLY_TRUNCATED
             ));
         }
-        let solved = self.finished.map(|finished| finished.saturating_sub(self.skipped));
+        let solved =
+            self.finished_tests.map(|finished| finished.saturating_sub(self.skipped_tests));
         solved.filter(|solved| *solved != rows).map(|finished| {
-            format!("HPL finished {}, but the output has {rows}", counted(finished, "test"))
+            format!("HPL finished {}, but the output has {rows}", count_in_words(finished, "test"))
         })
     }
 }
@@ -144,8 +145,8 @@ fn count(rows: &[(String, HplRow)], verdict: bool) -> usize {
 /// Parses the output of xhpl or hpcc.
 pub fn read(text: &str) -> HplOutput {
     // The last line is a rule after the last line with words.
-    let is_cut = printed::unended_line(text).is_some_and(is_word);
-    let mut output = HplOutput { is_cut, ..HplOutput::default() };
+    let is_truncated = printed::unterminated_line(text).is_some_and(is_word);
+    let mut output = HplOutput { is_truncated, ..HplOutput::default() };
     for line in printed::whole_lines(text).lines() {
         if let Some(version) = title_version(line) {
             output.version = Some(version);
@@ -171,9 +172,10 @@ pub fn read(text: &str) -> HplOutput {
             output.errors.push(error.trim_end_matches("<<<").trim().to_owned());
         } else if let Some(rest) = line.strip_prefix("Finished ") {
             let number = rest.split_whitespace().next().and_then(|word| word.parse().ok());
-            output.finished = number.filter(|_| rest.contains("tests with the following results"));
+            output.finished_tests =
+                number.filter(|_| rest.contains("tests with the following results"));
         } else if let Some(number) = line.trim().strip_suffix(SKIPPED) {
-            output.skipped = number.trim().parse().unwrap_or_default();
+            output.skipped_tests = number.trim().parse().unwrap_or_default();
         } else if line.starts_with(END) {
             output.ended = true;
         }
@@ -192,7 +194,7 @@ fn row(line: &str) -> Option<HplRow> {
     };
     let [_, n, nb, p, q, seconds, gflops] = words[..] else { return None };
     let gflops = finite(gflops)?;
-    let rate = Some(gflops * 1e9).filter(|rate| printed::is_figure(*rate))?;
+    let rate = Some(gflops * 1e9).filter(|rate| printed::can_be_figure(*rate))?;
     let row = HplRow {
         variant: variant.to_owned(),
         n: n.parse().ok()?,
@@ -324,7 +326,7 @@ mod tests {
         assert_eq!(reason(&THREE[..=second_test]).as_deref(), Some(missing));
         let in_a_rate = THREE.find("8.8289e+01").unwrap() + 4;
         let cut = read(&THREE[..in_a_rate]);
-        assert_eq!((cut.rows.len(), cut.is_cut), (0, true));
+        assert_eq!((cut.rows.len(), cut.is_truncated), (0, true));
         let without_rows: String = THREE
             .lines()
             .filter(|line| !line.contains(" 192 "))

@@ -10,11 +10,11 @@ use crate::reference::{self, PlacedReference, RankLayout, USUAL_NB};
 use crate::request::HplRequest;
 use crate::size::{self, ChosenOrder, OrderSpec};
 use crate::{DGEMM, FMA_PEAK, FMA_PEAK_F32, GAUGE, RATING, TEST};
-use nodegauge_analysis::expect::Figures;
+use nodegauge_analysis::expect::PossibleFigures;
 use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
-use nodegauge_measure::quantity::counted;
+use nodegauge_measure::quantity::count_in_words;
 use nodegauge_measure::record::{Figure, Machine};
-use nodegauge_measure::repeat::Stop;
+use nodegauge_measure::repeat::StopReason;
 use nodegauge_measure::schedule::{Budget, Limits, PredictedTime};
 use nodegauge_measure::{
     Bytes, Failure, FlopsPerSec, Fraction, Notice, NoticeId, Observer, Outcome, Seconds, Unit,
@@ -76,11 +76,11 @@ pub(crate) struct PlannedNb {
 impl HplPlan {
     /// True if the predicted times are lower bounds, because no earlier solve on this node provides the rate of LU.
     pub(crate) fn is_lower_bound(&self) -> bool {
-        self.options.half.is_none() && self.options.rate.is_none()
+        self.options.half_rate_order.is_none() && self.options.rate.is_none()
     }
 
     /// Returns the first candidate; the prediction of the run is based on it.
-    pub(crate) fn first(&self) -> &PlannedNb {
+    pub(crate) fn first_candidate(&self) -> &PlannedNb {
         &self.candidates[0]
     }
 
@@ -106,7 +106,7 @@ impl HplPlan {
         let machine = &site.machine;
         let (dgemm, rate) = foreseen_rate(machine, &options, threads).unzip();
         let spec = options.order;
-        let sized = !matches!(spec, OrderSpec::Exactly(_));
+        let sized = !matches!(spec, OrderSpec::Given(_));
         if machine.is_described() && machine.memory.available.is_none() && sized {
             return Err(Failure::usage("the memory of the described machine is unknown")
                 .hint("give --memory, e.g. --memory 768GiB, or --order N"));
@@ -156,9 +156,9 @@ impl HplPlan {
     ///
     /// # Errors
     /// Fails if N does not fit into memory.
-    pub fn input(&self, site: &Site) -> Result<String, Failure> {
+    pub fn input_file(&self, site: &Site) -> Result<String, Failure> {
         let mut filled = self.options.clone();
-        let PlannedNb { nb, order } = self.first();
+        let PlannedNb { nb, order } = self.first_candidate();
         let nbs: Vec<usize> = self.candidates.iter().map(|candidate| candidate.nb).collect();
         // HPL solves every N with every NB, so there is a single N.
         let of_first = if nbs.len() > 1 { " (the first NB)" } else { "" };
@@ -178,15 +178,16 @@ impl HplPlan {
 
 impl PlannedRun for HplPlan {
     fn expected_cost(&self) -> ExpectedCost {
-        let needed = size::needed_memory(self.first().order.order, self.placement.threads.len());
+        let needed =
+            size::needed_memory(self.first_candidate().order.order, self.placement.threads.len());
         ExpectedCost { time: Some(self.options.budget), memory: Some(needed) }
     }
 
-    fn figures(&self, site: &Site) -> Vec<Figures> {
+    fn figures(&self, site: &Site) -> Vec<PossibleFigures> {
         let limited = site.machine.processor.flops_per_cycle.is_some();
         let names = [RATING, DGEMM, FMA_PEAK, FMA_PEAK_F32];
         vec![
-            Figures::new(GAUGE, TEST, names, &[Unit::FlopsPerSecond])
+            PossibleFigures::new(GAUGE, TEST, names, &[Unit::FlopsPerSecond])
                 .with_known_limit(limited)
                 .with_sizes([]),
         ]
@@ -207,23 +208,26 @@ impl HplPlan {
         let mut limits =
             Limits::from_budget(Budget::new(self.asked, self.options.budget), self.samples);
         if self.options.order != OrderSpec::Quick {
-            observer.phase("predicting the time of the solve");
+            observer.begin_phase("predicting the time of the solve");
             limits.admit_as_planned(self.predicted()?, SMALLER)?;
         }
         let mut notices = Vec::new();
-        observer.phase("comparing BLAS libraries");
+        observer.begin_phase("comparing BLAS libraries");
         let trial = Trial {
             root: &site.root,
             places: TrialPlaces(self.placement.thread_cpus()),
             time: self.options.budget.mul_f64(CHOICE_SHARE),
-            end: choose::trial_end(&Limits { asked: limits.asked || self.is_share, ..limits }),
-            interrupted: &|| observer.interrupted(),
+            end: choose::trial_end(&Limits {
+                is_set_by_user: limits.is_set_by_user || self.is_share,
+                ..limits
+            }),
+            interrupted: &|| observer.is_interrupted(),
         };
         let found = choose::find(&self.options.libraries, &trial, &mut notices)?;
         let Some(libraries) = found else {
             let text = "interrupted while BLAS libraries were compared";
             notices.push(Notice::new(NoticeId::Interrupted, GAUGE, text));
-            let stop = Some(Stop::Interrupted);
+            let stop = Some(StopReason::Interrupted);
             return Ok(Outcome { notices, stop, ..Outcome::default() });
         };
         // The time spent on comparing libraries is subtracted from the budget, but a minimum remains.
@@ -236,7 +240,7 @@ impl HplPlan {
             None => left.max(self.options.budget.mul_f64(1.0 - 2.0 * CHOICE_SHARE)),
         };
         let options = HplOptions { budget, ..self.options.clone() };
-        let end = limits.at(Fraction(1.0));
+        let end = limits.time_at_share(Fraction(1.0));
         let multiple = multiple(&self.options, &self.layout);
         let mut outcome =
             hpl::run(site, &self.placement, &libraries, &options, multiple, end, observer)?;
@@ -245,18 +249,18 @@ impl HplPlan {
             // The native solve also predicts the time of the reference program.
             let ratings = outcome.measurements.iter().filter(|m| m.name == RATING);
             let configs = ratings.map(|m| m.read_config::<RatingConfig>());
-            let half = configs
+            let half_rate_order = configs
                 .filter_map(|config| size::half_rate_order(&config))
                 .next()
-                .or(self.options.half);
-            let reference_options = HplOptions { half, ..self.options.clone() };
+                .or(self.options.half_rate_order);
+            let reference_options = HplOptions { half_rate_order, ..self.options.clone() };
             let begun = clock::now();
             reference.measure(site, &reference_options, &mut outcome, observer);
             // The budget does not include the time of the reference program.
             limits.started += clock::now() - begun;
         }
         // The default budget does not limit the solve for a requested order.
-        if self.options.order == OrderSpec::Quick || limits.asked {
+        if self.options.order == OrderSpec::Quick || limits.is_set_by_user {
             outcome.set_run_time(&limits, tried);
         }
         Ok(outcome)
@@ -277,7 +281,11 @@ impl HplPlan {
     /// Returns the predicted time of the solves of the planned order, one solve per rate.
     fn solutions(&self, rates: &[FlopsPerSec]) -> Duration {
         let one = |rate: &FlopsPerSec| {
-            size::predicted_solve_time(self.first().order.order, self.options.half, *rate)
+            size::predicted_solve_time(
+                self.first_candidate().order.order,
+                self.options.half_rate_order,
+                *rate,
+            )
         };
         let all = rates.iter().map(one).map(|seconds| seconds.0).sum::<f64>();
         let samples = self.options.samples.max(1) as f64;
@@ -310,14 +318,15 @@ fn search_orders(
     dgemm: FlopsPerSec,
     threads: usize,
 ) -> Option<[usize; 2]> {
-    let candidates = if options.nb.is_empty() { size::CANDIDATES.len() } else { options.nb.len() };
+    let candidates =
+        if options.nb.is_empty() { size::NB_CANDIDATES.len() } else { options.nb.len() };
     if candidates == 1 {
         return None;
     }
     let constraints = options.constraints(machine, dgemm, threads, hpl::COMMON_MULTIPLE);
     let search = NbSearch::new(constraints, options.order, options.budget, candidates);
-    let first = search.order(0, options.half).ok()?;
-    Some([first, search.order(1, options.half).ok()?])
+    let first = search.order(0, options.half_rate_order).ok()?;
+    Some([first, search.order(1, options.half_rate_order).ok()?])
 }
 
 /// Returns the factor f for which N must be a multiple of f x NB.
@@ -366,7 +375,7 @@ fn foreseen_rate(
             let (hz, per_cycle) = ASSUMED_CORE;
             let basis = format!(
                 "assumed: {} x {} GHz x {per_cycle} FLOP/cycle; the processor's peak is unknown",
-                counted(used, "core"),
+                count_in_words(used, "core"),
                 hz / 1e9
             );
             (used as f64 * hz * per_cycle, basis)

@@ -1,6 +1,6 @@
 //! JSON document of `hpl --plan --json`: the document of `places --json`, with the key `plan`.
 
-use crate::hpl::SECOND_ROUND;
+use crate::hpl::SECOND_ROUND_CANDIDATES;
 use crate::plan::{HplPlan, PlannedNb};
 use crate::size;
 use nodegauge_gauge::Site;
@@ -81,10 +81,10 @@ impl HplPlanDocument {
             rate: plan.rate.clone(),
             seconds_at_least: plan.is_lower_bound(),
             candidates: plan.candidates.iter().map(|one| candidate(plan, one)).collect(),
-            search: plan
-                .search
-                .filter(|_| plan.candidates.len() > 1)
-                .map(|n| SearchEntry { n, kept: SECOND_ROUND.min(plan.candidates.len()) }),
+            search: plan.search.filter(|_| plan.candidates.len() > 1).map(|n| SearchEntry {
+                n,
+                kept: SECOND_ROUND_CANDIDATES.min(plan.candidates.len()),
+            }),
         };
         Self { places: PlacesDocument::new(&site.topology, &single.ranks), plan: entry }
     }

@@ -4,7 +4,7 @@
 mod figures;
 mod program;
 
-pub use figures::{figures_by, measurements, saved_figures};
+pub use figures::{engine_figures, measurements, saved_figures};
 
 use crate::config::RatingConfig;
 use crate::options::{HplOptions, RankOptions};
@@ -14,9 +14,9 @@ use crate::{DGEMM, GAUGE, RATING, TEST};
 use nodegauge_gauge::Site;
 use nodegauge_machine::Topology;
 use nodegauge_machine::topology::HardwareThread;
-use nodegauge_measure::quantity::counted;
+use nodegauge_measure::quantity::count_in_words;
 use nodegauge_measure::record::{Measurement, Status};
-use nodegauge_measure::repeat::Stop;
+use nodegauge_measure::repeat::StopReason;
 use nodegauge_measure::{
     Bytes, Failure, FlopsPerSec, Notice, NoticeId, Observer, Outcome, Seconds,
 };
@@ -140,7 +140,7 @@ impl PlacedReference {
             }
             Ok(None) => {
                 let text = format!("interrupted while {engine} ran: no {engine} rating");
-                outcome.stop = Some(Stop::Interrupted);
+                outcome.stop = Some(StopReason::Interrupted);
                 outcome.notices.push(Notice::new(NoticeId::Interrupted, GAUGE, text));
             }
             Err(failure) => outcome.failure = Some(failure),
@@ -159,7 +159,7 @@ impl PlacedReference {
         let hosts = self.layout.hosts;
         let threads = self.plan.threads();
         match native {
-            Some(n) if !matches!(options.order, OrderSpec::Exactly(_)) && hosts > 1 => {
+            Some(n) if !matches!(options.order, OrderSpec::Given(_)) && hosts > 1 => {
                 let n = n as f64 * (hosts as f64).sqrt();
                 Ok((n as usize / USUAL_NB).max(1) * USUAL_NB)
             }
@@ -182,8 +182,11 @@ impl PlacedReference {
         let hosts = self.layout.hosts;
         let mut nbs = options.nb.clone();
         let mut grids = vec![self.layout.grid()];
-        let solve_time =
-            size::predicted_solve_time(order, options.half, FlopsPerSec(dgemm * hosts as f64));
+        let solve_time = size::predicted_solve_time(
+            order,
+            options.half_rate_order,
+            FlopsPerSec(dgemm * hosts as f64),
+        );
         let long = solve_time > Seconds(MAX_SEARCH_SECONDS);
         match self.kind {
             ReferenceKind::Xhpl => {
@@ -221,9 +224,9 @@ impl PlacedReference {
         observer: &mut dyn Observer,
     ) -> Result<Option<(HplOutput, String)>, Failure> {
         let engine = self.kind.name();
-        observer.phase(&format!("{engine}, N = {n}, NB = {nbs:?}, P x Q = {grids:?}"));
+        observer.begin_phase(&format!("{engine}, N = {n}, NB = {nbs:?}, P x Q = {grids:?}"));
         let interrupted: &dyn Observer = observer;
-        self.run(n, nbs, grids, &site.topology, &|| interrupted.interrupted())
+        self.run(n, nbs, grids, &site.topology, &|| interrupted.is_interrupted())
     }
 
     /// Returns the notice with the ratio of native rating and program's rating.
@@ -232,7 +235,7 @@ impl PlacedReference {
         let theirs = figures.iter().find(|m| m.validity.status != Status::Invalid)?.value?;
         let name = self.kind.name();
         let ratio = native / theirs;
-        let ranks = counted(self.plan.ranks.len() * self.layout.hosts, "rank");
+        let ranks = count_in_words(self.plan.ranks.len() * self.layout.hosts, "rank");
         let title = self.program.launcher.title;
         let version = self.program.launcher.version.as_deref().unwrap_or("");
         let text = format!(

@@ -26,7 +26,7 @@ pub struct HplRequest<'a> {
     /// True if an option sets the available memory.
     pub is_memory_given: bool,
     /// Share of the available memory for the matrix if `full` is set.
-    pub fraction: Fraction,
+    pub memory_fraction: Fraction,
     /// Candidates for the panel width NB; if empty, a search chooses NB.
     pub nb: Vec<usize>,
     /// True if N must be a multiple of NB x LCM(P, Q) of the reference program's grid.
@@ -83,7 +83,7 @@ impl HplRequest<'_> {
     pub(crate) fn options(self, site: &Site, threads: usize) -> Result<HplOptions, Failure> {
         let described = site.machine.is_described();
         let order = match (self.order, self.full) {
-            (Some(order), _) => OrderSpec::Exactly(order),
+            (Some(order), _) => OrderSpec::Given(order),
             (None, true) => OrderSpec::Full,
             (None, false) if described && self.budget.is_none() => OrderSpec::Full,
             (None, false) => OrderSpec::Quick,
@@ -91,10 +91,10 @@ impl HplRequest<'_> {
         let on_as_many = |m: &Measurement| m.read_key::<shared::threads>() == Some(threads as u64);
         let triad = self.saved(site, (stream::TEST, stream::TRIAD), &|_| true);
         let dgemm = self.saved(site, (TEST, DGEMM), &on_as_many);
-        let half = self.saved_half(site, &on_as_many).filter(|_| self.rate.is_none());
+        let half_rate_order = self.saved_half(site, &on_as_many).filter(|_| self.rate.is_none());
         Ok(HplOptions {
             order,
-            fraction: self.fraction,
+            memory_fraction: self.memory_fraction,
             grid_multiple: self.grid_multiple,
             seed: self.seed,
             budget: self.budget.unwrap_or(BUDGET),
@@ -102,11 +102,11 @@ impl HplRequest<'_> {
             triad: triad.map(|saved| (BytesPerSec(saved.value), saved.source)),
             dgemm: dgemm.map(|saved| (FlopsPerSec(saved.value), saved.source)),
             rate: self.rate,
-            half,
+            half_rate_order,
             is_memory_given: self.is_memory_given,
             ranks: RankOptions {
                 ranks: self.ranks,
-                threads: self.placement.single_count().map(|count| count as usize),
+                threads: self.placement.single_thread_count().map(|count| count as usize),
                 hosts: hosts(&self.hosts)?,
             },
             nb: self.nb,
@@ -180,7 +180,7 @@ mod tests {
             is_memory_given: false,
             order: None,
             full: false,
-            fraction: Fraction(0.8),
+            memory_fraction: Fraction(0.8),
             nb: Vec::new(),
             grid_multiple: false,
             seed: 1,
@@ -232,14 +232,14 @@ mod tests {
             m.config.insert("of_dgemm".to_owned(), 0.8.into());
             record
         };
-        let half = |validity: &Validity| {
+        let half_rate_order = |validity: &Validity| {
             let saved = |_: &str, _: &str| Some(rated(validity.clone()));
-            request(&saved).options(&live, 4).unwrap().half
+            request(&saved).options(&live, 4).unwrap().half_rate_order
         };
         let mut disturbed = Validity::valid();
         disturbed.suspect("other processes used the CPUs");
-        assert_eq!(half(&Validity::valid()).map(f64::round), Some(500.0));
-        assert_eq!(half(&disturbed), None);
+        assert_eq!(half_rate_order(&Validity::valid()).map(f64::round), Some(500.0));
+        assert_eq!(half_rate_order(&disturbed), None);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use nodegauge_gauge::Site;
 use nodegauge_lu::peak::{self, Peak, PeakLoop};
 use nodegauge_lu::residual::THRESHOLD;
 use nodegauge_lu::{dgemm, factorisation as lu};
-use nodegauge_measure::quantity::counted;
+use nodegauge_measure::quantity::count_in_words;
 use nodegauge_measure::record::{Measurement, Quoted, Status, Validity};
 use nodegauge_measure::{BytesPerSec, FlopsPerSec, Fraction, Hertz, Notice, NoticeId, Unit};
 use nodegauge_placement::{Bind, Placement};
@@ -52,7 +52,7 @@ pub(crate) struct RatingEvidence<'a> {
     pub site: &'a Site,
     pub placement: &'a Placement,
     pub options: &'a HplOptions,
-    pub seen: &'a Observations,
+    pub observations: &'a Observations,
 }
 
 /// Returns a figure whose value is the best of its samples.
@@ -86,16 +86,17 @@ fn bottleneck(text: String) -> Notice {
 impl RatingEvidence<'_> {
     pub(crate) fn measurements(&self) -> Vec<Measurement> {
         let mut out = Vec::new();
-        for library in &self.seen.libraries {
+        for library in &self.observations.libraries {
             out.extend(library.best().map(|solution| self.rating(library, solution)));
             let m = self.against_peak(DGEMM, library.dgemm.clone());
             let m = m.config(&DgemmConfig::from_trial(
-                &library.tried,
+                &library.trial,
                 ThreadsConfig::from_placement(self.placement),
             ));
             out.push(judged(m, Validity::valid(), ABOVE_PEAK));
         }
-        let peaks = ["f64", "f32"].into_iter().filter_map(|element| self.seen.peak(element));
+        let peaks =
+            ["f64", "f32"].into_iter().filter_map(|element| self.observations.peak(element));
         out.extend(peaks.map(|peak| self.fma_peak(peak)));
         out
     }
@@ -107,16 +108,17 @@ impl RatingEvidence<'_> {
     /// Returns a figure with the measured peak as its limit.
     fn against_peak(&self, name: &str, samples: Vec<f64>) -> Measurement {
         let m = figure(name, samples);
-        let Some(peak) = self.seen.peak("f64").filter(|peak| peak.best_rate().0 > 0.0) else {
+        let Some(peak) = self.observations.peak("f64").filter(|peak| peak.best_rate().0 > 0.0)
+        else {
             return m;
         };
         let isa = peak.kernel.isa_name();
-        let threads = counted(self.threads(), "thread");
+        let threads = count_in_words(self.threads(), "thread");
         m.limit(peak.best_rate().0, format!("{isa} multiply-adds in registers, {threads}"))
     }
 
     fn rating(&self, library: &LibraryRuns, solution: &SolvedSystem) -> Measurement {
-        let peak = self.seen.peak("f64");
+        let peak = self.observations.peak("f64");
         let SolvedSystem { order, nb, rating, seconds, residual, .. } = solution;
         let bursts = peak.map(|peak| solution.comparison.loop_bursts(&peak.kernel));
         let bursts = bursts.unwrap_or_default();
@@ -126,7 +128,7 @@ impl RatingEvidence<'_> {
         let sized = library.order.as_ref();
         let config = RatingConfig {
             dgemm: DgemmConfig::from_trial(
-                &library.tried,
+                &library.trial,
                 ThreadsConfig::from_placement(self.placement),
             ),
             engine: Some("native".to_owned()),
@@ -139,7 +141,7 @@ impl RatingEvidence<'_> {
             formula: Some(RATING_FORMULA.to_owned()),
             residual: Some(residual.clone()),
             time: Some(time.clone()),
-            began: Some(solution.began),
+            began: Some(solution.start_time),
             order_formula: sized.map(|sized| sized.formula.clone()),
             predicted_seconds: sized.map(|sized| sized.seconds),
             matrix_bytes: sized.map(|sized| sized.bytes.0),
@@ -209,7 +211,7 @@ impl RatingEvidence<'_> {
     }
 
     fn power(&self, solution: &SolvedSystem) -> Option<PowerConfig> {
-        let basis = match self.seen.energy.as_ref()? {
+        let basis = match self.observations.energy.as_ref()? {
             Ok(basis) => Some(basis.clone()),
             Err(reason) => {
                 let reason = Some(reason.0.clone());
@@ -225,7 +227,7 @@ impl RatingEvidence<'_> {
     fn fma_peak(&self, peak: &Peak) -> Measurement {
         let PeakLoop { element, .. } = peak.kernel;
         let isa = peak.kernel.isa_name();
-        let loops = self.seen.peaks.iter().filter(|other| other.kernel.element == element);
+        let loops = self.observations.peaks.iter().filter(|other| other.kernel.element == element);
         let of_loops = loops
             .map(|other| LoopRate { clock_hz: self.clock(other), ..LoopRate::from_peak(other) })
             .collect();
@@ -281,7 +283,7 @@ impl RatingEvidence<'_> {
         let value = cores as f64 * clock.0 * per_cycle;
         let formula = format!(
             "{} x {clock} measured under load x {per_cycle} FLOP/cycle with FMA",
-            counted(cores, "core")
+            count_in_words(cores, "core")
         );
         Some(TheoreticalPeak {
             value: FlopsPerSec(value),
@@ -293,11 +295,11 @@ impl RatingEvidence<'_> {
     /// Returns the notices about what limits the ratings.
     pub(crate) fn notices(&self) -> Vec<Notice> {
         let mut notices = Vec::new();
-        let several = self.seen.libraries.len() > 1;
-        for library in &self.seen.libraries {
+        let several = self.observations.libraries.len() > 1;
+        for library in &self.observations.libraries {
             if let Some(solution) = library.best() {
                 let own = self.library_notices(library, solution).into_iter();
-                let name = &library.tried.name;
+                let name = &library.trial.name;
                 // With several libraries, notices about a library begin with the name of the library.
                 let named = own.chain([self.memory_notice(solution)]).map(|mut notice| {
                     if several && !notice.message.starts_with(name.as_str()) {
@@ -316,7 +318,7 @@ impl RatingEvidence<'_> {
     /// lost. The libraries were compared shortly before the solve.
     fn disturbance(&self, solution: &SolvedSystem) -> Option<String> {
         let time = &solution.time;
-        let bursts = self.seen.peak("f64").and_then(|peak| {
+        let bursts = self.observations.peak("f64").and_then(|peak| {
             let bursts = solution.comparison.loop_bursts(&peak.kernel);
             peak::other_load_share(&bursts, &peak.bursts)
         });
@@ -329,12 +331,12 @@ impl RatingEvidence<'_> {
     fn library_notices(&self, library: &LibraryRuns, solution: &SolvedSystem) -> Vec<Notice> {
         let mut notices = Vec::new();
         let best = dgemm::best(&library.dgemm).0;
-        let name = &library.tried.name;
+        let name = &library.trial.name;
         let of_dgemm = solution.dgemm_share();
         let time = &solution.time;
         let disturbance = self.disturbance(solution);
-        if let Some(setting) = library.tried.setting() {
-            let default = library.tried.default;
+        if let Some(setting) = library.trial.setting() {
+            let default = library.trial.default;
             let text = choose::advice(name, &setting, default, disturbance.as_deref());
             notices.push(Notice::new(NoticeId::Chosen, GAUGE, text));
         }
@@ -343,7 +345,7 @@ impl RatingEvidence<'_> {
             return notices;
         }
         let peak = self
-            .seen
+            .observations
             .peak("f64")
             .map(|peak| (Fraction(best / peak.best_rate().0), peak.kernel.isa_name()));
         if let Some((share, isa)) = peak.filter(|(share, _)| share.0 < MIN_DGEMM_SHARE) {
@@ -396,7 +398,7 @@ impl RatingEvidence<'_> {
     fn node_notices(&self) -> Vec<Notice> {
         let mut texts = Vec::new();
         let processor = &self.site.machine.processor;
-        let under_load = self.seen.peak("f64").and_then(|peak| self.clock(peak));
+        let under_load = self.observations.peak("f64").and_then(|peak| self.clock(peak));
         if let (Some(clock), Some(scalar)) = (under_load, processor.measured_hz)
             && 1.0 - clock.0 / scalar.0 > CLOCK_DROP
         {
@@ -405,10 +407,10 @@ impl RatingEvidence<'_> {
                 "the clock drops by {drop} under this load: {clock}, compared with {scalar} for scalar work on all cores"
             ));
         }
-        if let Some(events) = self.seen.throttled.filter(|events| *events > 0) {
+        if let Some(events) = self.observations.throttle_events.filter(|events| *events > 0) {
             texts.push(format!(
                 "the processor was throttled {} during this run (temperature or power): check cooling and power limits",
-                counted(events as usize, "time")
+                count_in_words(events as usize, "time")
             ));
         }
         let threads = &self.placement.threads;
@@ -417,7 +419,7 @@ impl RatingEvidence<'_> {
         let all = cores.len();
         let cores = cores.into_iter().collect::<BTreeSet<u32>>().len();
         if self.placement.bind != Bind::None && cores < all {
-            let cores = counted(cores, "core");
+            let cores = count_in_words(cores, "core");
             texts.push(format!(
                 "{all} threads on {cores}: sibling threads share the execution units of a core, which one HPL thread already uses fully"
             ));

@@ -13,7 +13,7 @@ pub enum OrderSpec {
     /// N for which the matrix fills the given share of the available memory.
     Full,
     /// N given by the user.
-    Exactly(usize),
+    Given(usize),
 }
 
 /// Constraints on the choice of N.
@@ -28,13 +28,13 @@ pub struct SizeConstraints {
     /// Memory limit of the process (`ulimit`); `None` without a limit.
     pub process_limit: Option<Bytes>,
     /// Share of the available memory for the matrix.
-    pub fraction: Fraction,
+    pub memory_fraction: Fraction,
     /// Rate of DGEMM on all threads, FLOP/s.
     pub dgemm: FlopsPerSec,
     /// Number of threads of the run.
     pub threads: usize,
     /// Order at which LU reaches half of the DGEMM rate, from earlier solves on this node; `None` if there are none.
-    pub half: Option<f64>,
+    pub half_rate_order: Option<f64>,
     /// Time for one solve, including generating and checking the matrix, seconds.
     pub seconds: Seconds,
     /// Time per matrix element for generating and checking, seconds; 0 if unknown.
@@ -79,9 +79,13 @@ pub(crate) fn half_rate_order(rating: &RatingConfig) -> Option<f64> {
     order_at_half_rate(rating.n? as usize, rating.of_dgemm?)
 }
 
-/// Returns the predicted time of one solve; it is a lower bound if `half` is unknown.
-pub fn predicted_solve_time(order: usize, half: Option<f64>, dgemm: FlopsPerSec) -> Seconds {
-    let share = order as f64 / (order as f64 + half.unwrap_or(0.0));
+/// Returns the predicted time of one solve; it is a lower bound if `half_rate_order` is unknown.
+pub fn predicted_solve_time(
+    order: usize,
+    half_rate_order: Option<f64>,
+    dgemm: FlopsPerSec,
+) -> Seconds {
+    let share = order as f64 / (order as f64 + half_rate_order.unwrap_or(0.0));
     Seconds(flops(order) / (dgemm.0 * share))
 }
 
@@ -128,7 +132,15 @@ fn rounded_down(order: usize, multiple: usize) -> usize {
 /// # Errors
 /// Fails if N does not fit into memory.
 pub fn choose(spec: OrderSpec, constraints: &SizeConstraints) -> Result<ChosenOrder, Failure> {
-    let SizeConstraints { available, fraction, threads, multiple, dgemm, half, .. } = *constraints;
+    let SizeConstraints {
+        available,
+        memory_fraction,
+        threads,
+        multiple,
+        dgemm,
+        half_rate_order,
+        ..
+    } = *constraints;
     let of_cgroup =
         constraints.cgroup_limit.map(|limit| format!(" (the cgroup's limit is {limit})"));
     let of_process =
@@ -148,9 +160,10 @@ pub fn choose(spec: OrderSpec, constraints: &SizeConstraints) -> Result<ChosenOr
         ))
         .hint("free memory, or raise the limit (ulimit -v, ulimit -d, the control group)"));
     }
-    let by_memory = rounded_down(by_root(fraction.0 * available.as_f64()).min(max), multiple);
+    let by_memory =
+        rounded_down(by_root(memory_fraction.0 * available.as_f64()).min(max), multiple);
     let (order, formula) = match spec {
-        OrderSpec::Exactly(order) if order > max => {
+        OrderSpec::Given(order) if order > max => {
             return Err(Failure::missing(format!(
                 "N = {order} needs {}, but only {available} of memory is available{limit}: the \
                      run would swap or be killed",
@@ -158,22 +171,24 @@ pub fn choose(spec: OrderSpec, constraints: &SizeConstraints) -> Result<ChosenOr
             ))
             .hint(format!("use --order {} or less", rounded_down(max, multiple))));
         }
-        OrderSpec::Exactly(order) => (order, "as requested".to_owned()),
+        OrderSpec::Given(order) => (order, "as requested".to_owned()),
         OrderSpec::Full => {
             let formula = format!(
                 "N = sqrt({} x {available} / 8 B), rounded down to a multiple of {multiple}",
-                fraction.0
+                memory_fraction.0
             );
             (by_memory, formula)
         }
         OrderSpec::Quick => {
             let multiples = largest(by_memory / multiple, |n| {
                 let order = n * multiple;
-                predicted_solve_time(order, half, dgemm) + constraints.overhead(order)
+                predicted_solve_time(order, half_rate_order, dgemm) + constraints.overhead(order)
                     <= constraints.seconds
             });
             let order = multiples.max(1) * multiple;
-            let share = half.map_or(String::new(), |half| format!(" x N / (N + {half:.0})"));
+            let share = half_rate_order.map_or(String::new(), |half_rate_order| {
+                format!(" x N / (N + {half_rate_order:.0})")
+            });
             let formula = format!(
                 "largest multiple of {multiple} with (2/3 N^3 + 3/2 N^2) / ({:.1} GFLOP/s{share}) <= {:.1} s",
                 dgemm.0 / 1e9,
@@ -182,13 +197,13 @@ pub fn choose(spec: OrderSpec, constraints: &SizeConstraints) -> Result<ChosenOr
             (order, formula)
         }
     };
-    let seconds = predicted_solve_time(order, half, dgemm);
+    let seconds = predicted_solve_time(order, half_rate_order, dgemm);
     Ok(ChosenOrder { order, formula, seconds, bytes: matrix::bytes(order) })
 }
 
 /// Candidates for NB: multiples of 8 (elements in a cache line), near the block sizes of known libraries (OpenBLAS
 /// copies A by 256 to 384 columns, BLIS by 256, MKL by 192 to 384).
-pub const CANDIDATES: [usize; 9] = [32, 64, 96, 128, 160, 192, 256, 320, 384];
+pub const NB_CANDIDATES: [usize; 9] = [32, 64, 96, 128, 160, 192, 256, 320, 384];
 
 /// Returns the grid P x Q of `ranks` processes, as square as possible with P <= Q. A power of two is preferred for P if
 /// it is at least half as large as the P of the squarest grid.
@@ -243,10 +258,10 @@ mod tests {
             is_given: false,
             cgroup_limit: None,
             process_limit: None,
-            fraction: Fraction(0.8),
+            memory_fraction: Fraction(0.8),
             dgemm: FlopsPerSec(100e9),
             threads: 2,
-            half: Some(600.0),
+            half_rate_order: Some(600.0),
             seconds: Seconds(10.0),
             overhead: Seconds(0.0),
             multiple: 192,
@@ -266,27 +281,28 @@ mod tests {
     #[test]
     fn quick_order_fits_the_time_budget() {
         let order = choose(OrderSpec::Quick, &constraints()).unwrap();
-        let half = Some(600.0);
+        let half_rate_order = Some(600.0);
         assert!(
             order.seconds <= Seconds(10.0)
-                && predicted_solve_time(order.order + 192, half, FlopsPerSec(100e9))
+                && predicted_solve_time(order.order + 192, half_rate_order, FlopsPerSec(100e9))
                     > Seconds(10.0)
         );
         assert!(order.formula.contains("(100.0 GFLOP/s x N / (N + 600)) <= 10.0 s"));
-        let unknown = SizeConstraints { half: None, ..constraints() };
+        let unknown = SizeConstraints { half_rate_order: None, ..constraints() };
         let larger = choose(OrderSpec::Quick, &unknown).unwrap();
         assert!(larger.order > order.order && larger.formula.contains("(100.0 GFLOP/s) <= 10.0 s"));
         // Generating and checking the matrix takes part of the time.
         let checked = SizeConstraints { overhead: Seconds(1e-8), ..constraints() };
         let smaller = choose(OrderSpec::Quick, &checked).unwrap();
         let whole = |n: usize| {
-            predicted_solve_time(n, half, FlopsPerSec(100e9)) + Seconds(1e-8 * (n * n) as f64)
+            predicted_solve_time(n, half_rate_order, FlopsPerSec(100e9))
+                + Seconds(1e-8 * (n * n) as f64)
         };
         assert!(
             whole(smaller.order) <= Seconds(10.0) && whole(smaller.order + 192) > Seconds(10.0)
         );
         assert!(smaller.order < order.order);
-        // `half`, computed from a solve, predicts the time of that solve.
+        // `half_rate_order`, computed from a solve, predicts the time of that solve.
         let reported = super::order_at_half_rate(2000, Fraction(0.8));
         let predicted = predicted_solve_time(2000, reported, FlopsPerSec(100e9));
         assert!((predicted / Seconds(flops(2000) / 80e9) - 1.0).abs() < 1e-12);
@@ -306,7 +322,7 @@ mod tests {
             cgroup_limit: Some(Bytes::gib(1)),
             ..constraints()
         };
-        let error = choose(OrderSpec::Exactly(20000), &small).unwrap_err();
+        let error = choose(OrderSpec::Given(20000), &small).unwrap_err();
         let largest = largest_order(small.available, 2);
         assert!(
             needed_memory(largest, 2) <= Bytes::gib(1)

@@ -9,14 +9,14 @@ use crate::{hpl, size};
 use nodegauge_analysis::ratio::closing;
 use nodegauge_gauge::Detail;
 use nodegauge_gauge::outputs::is_output;
-use nodegauge_gauge::view::sentence::{joined, quoted};
+use nodegauge_gauge::view::sentence::{enumeration, value_in_words};
 use nodegauge_gauge::view::{
-    Block, Chart, ChartSeries, ColumnList, Drawing, NamedFigure, Picture, Scale, Section, Step,
-    Steps, Table, TableCell, distinct, grouped, plain_table, summary_section,
+    Block, Chart, ChartBar, ChartSeries, ColumnList, Drawing, NamedFigure, Picture, Scale, Section,
+    Steps, Table, TableCell, distinct, group_by_key, plain_table, summary_section,
 };
 use nodegauge_lu::factorisation as lu;
-use nodegauge_measure::legible::joined_lines;
-use nodegauge_measure::quantity::{change_in_words, counted, number_form};
+use nodegauge_measure::legible::join_lines;
+use nodegauge_measure::quantity::{change_in_words, count_in_words, number_form};
 use nodegauge_measure::record::{Category, Measurement, Quoted, Record};
 use nodegauge_measure::{Bytes, BytesPerSec, FlopsPerSec, Fraction, Unit};
 
@@ -30,15 +30,15 @@ const PEAKS: [&str; 2] = [FMA_PEAK, FMA_PEAK_F32];
 /// Returns the section of a plan, with the numbers in its formulas.
 pub fn plan(plan: &HplPlan) -> Section {
     let HplPlan { options, layout, candidates, available, peak, .. } = plan;
-    let PlannedNb { nb, order: chosen } = plan.first();
+    let PlannedNb { nb, order: chosen } = plan.first_candidate();
     let is_single = candidates.len() == 1;
     let threads = plan.placement.threads.len();
     let (p, q) = layout.grid();
     let ranks = layout.total();
     let grid = format!(
         "{p} x {q} for {} of {} (P <= Q, as square as possible, P a power of two where possible)",
-        counted(ranks, "rank"),
-        counted(layout.threads_per_rank, "thread")
+        count_in_words(ranks, "rank"),
+        count_in_words(layout.threads_per_rank, "thread")
     );
     let available = available
         .map_or("available memory unknown".to_owned(), |memory| format!("{memory} available"));
@@ -53,14 +53,14 @@ pub fn plan(plan: &HplPlan) -> Section {
             let share = share_of_peak.map(|share| format!("; the given rate is {share} of it"));
             let share = share.unwrap_or_default();
             let own = format!("{} = {}{share}", FlopsPerSec(peak.value), peak.basis);
-            joined_lines([own].into_iter().chain(plan.other_peaks.clone()))
+            join_lines([own].into_iter().chain(plan.other_peaks.clone()))
         }
         None => "unknown: this processor is not in the table; give --processor".to_owned(),
     };
     let mut section = Section::new("plan");
     if is_single {
         let nb_basis = match options.nb.as_slice() {
-            [] => format!("default; a run chooses from {:?}", size::CANDIDATES),
+            [] => format!("default; a run chooses from {:?}", size::NB_CANDIDATES),
             _ => "as requested".to_owned(),
         };
         let group = lu::panel_group_size(chosen.order, *nb, threads);
@@ -71,20 +71,20 @@ pub fn plan(plan: &HplPlan) -> Section {
                 "native",
                 format!(
                     "{}; a panel is factored by {group} of the threads",
-                    counted(threads, "thread")
+                    count_in_words(threads, "thread")
                 ),
             );
     } else {
-        section.push(candidate_table(plan)).gap();
+        section.push(candidate_table(plan)).push_gap();
         section.note("N", format!("for NB {nb}: {}; the same rule for the others", chosen.formula));
-        section.note("native", counted(threads, "thread"));
+        section.note("native", count_in_words(threads, "thread"));
     }
     section.note_if("search", search_in_words(plan));
     section.note("P x Q", grid).note("memory", memory);
     if is_single {
         section.note("traffic", traffic_in_words(plan));
     }
-    section.lines("Rpeak", rpeak).note("time", time_in_words(plan));
+    section.push_lines("Rpeak", rpeak).note("time", time_in_words(plan));
     for notice in &plan.notices {
         section.note("note", notice.to_string());
     }
@@ -114,12 +114,12 @@ fn search_in_words(plan: &HplPlan) -> Option<String> {
     if count == 1 {
         return None;
     }
-    let kept = hpl::SECOND_ROUND.min(count);
+    let kept = hpl::SECOND_ROUND_CANDIDATES.min(count);
     let [first, second] = match plan.search {
         Some(orders) => orders.map(|order| format!("N = {order}")),
         None => ["a small N", "twice that N"].map(str::to_owned),
     };
-    let whole = &plan.first().order;
+    let whole = &plan.first_candidate().order;
     let time = plan.rate.as_ref().map(|_| format!(" (about {kept} x {})", whole.seconds));
     Some(format!(
         "a run tries all {count} NB at {first} and the best {kept} again at {second}, then \
@@ -140,7 +140,7 @@ fn memory_in_words(chosen: &ChosenOrder, ranks: usize, threads: usize) -> String
 
 /// Describes the memory traffic of the products of a solve.
 fn traffic_in_words(plan: &HplPlan) -> String {
-    let PlannedNb { nb, order } = plan.first();
+    let PlannedNb { nb, order } = plan.first_candidate();
     // Products with NB columns read and write every element of C once per 2 NB operations.
     let traffic = 16.0 * lu::flops(order.order) / (2.0 * *nb as f64);
     let moved = format!("at least {} for products with NB columns", Bytes(traffic as u64));
@@ -153,10 +153,13 @@ fn traffic_in_words(plan: &HplPlan) -> String {
 /// Describes the predicted time of a solve with the first candidate.
 fn time_in_words(plan: &HplPlan) -> String {
     let HplPlan { candidates, rate, .. } = plan;
-    let chosen = &plan.first().order;
+    let chosen = &plan.first_candidate().order;
     let flops = lu::flops(chosen.order);
-    let of_first =
-        if candidates.len() > 1 { format!(" (NB {})", plan.first().nb) } else { String::new() };
+    let of_first = if candidates.len() > 1 {
+        format!(" (NB {})", plan.first_candidate().nb)
+    } else {
+        String::new()
+    };
     match rate {
         Some(rate) => {
             let min = if plan.is_lower_bound() { "at least " } else { "" };
@@ -179,18 +182,18 @@ pub(crate) fn section(record: &Record, detail: Detail) -> Option<Section> {
     if !all.is_empty() {
         section.push(table(&all));
         if detail == Detail::Full {
-            section.picture(ladder(&all));
+            section.push_picture(ladder(&all));
             let ratings = all.iter().map(|m| m.read_config::<RatingConfig>());
-            section.picture(ratings.filter_map(|config| searched(&config)).next());
+            section.push_picture(ratings.filter_map(|config| searched(&config)).next());
             // Rates in single precision are twice as high and are not part of the solve.
             let double = all.iter().copied().filter(|m| m.name != FMA_PEAK_F32);
             let double: Vec<&Measurement> = double.collect();
-            section.picture(Picture::samples(&double, |m| sample_name(m, &double)));
+            section.push_picture(Picture::samples(&double, |m| sample_name(m, &double)));
         }
-        section.gap();
+        section.push_gap();
     }
     if !others.is_empty() {
-        section.push(plain_table(&others)).gap();
+        section.push(plain_table(&others)).push_gap();
     }
     let (libraries, rest) = by_library(&all);
     let several = libraries.len() > 1;
@@ -205,7 +208,7 @@ pub(crate) fn section(record: &Record, detail: Detail) -> Option<Section> {
         doubts(&mut blocks, &own);
         if several && !blocks.blocks.is_empty() {
             section.push(Block::Heading(name));
-            blocks.gap();
+            blocks.push_gap();
         }
         section.blocks.append(&mut blocks.blocks);
     }
@@ -246,7 +249,7 @@ fn table(all: &[&Measurement]) -> Table {
         let heading = if is_single { String::new() } else { name };
         (heading, own)
     });
-    columns.grouped(groups.chain([(String::new(), rest)]))
+    columns.grouped_table(groups.chain([(String::new(), rest)]))
 }
 
 /// True for the processor's peak in loops without memory access.
@@ -261,7 +264,7 @@ fn share(m: &Measurement) -> Option<TableCell> {
 }
 
 /// Returns sentences that compare several libraries: which is faster in the solve, and which in DGEMM.
-pub(crate) fn closing(record: &Record) -> Option<Section> {
+pub(crate) fn comparison_section(record: &Record) -> Option<Section> {
     let sentences = LIBRARIES.into_iter().zip(["solves", "multiplies"]).flat_map(|(name, does)| {
         let own = record.measurements.iter().filter(|m| {
             m.gauge == GAUGE && m.name == name && m.category == Category::Variant && is_known(m)
@@ -276,12 +279,12 @@ pub(crate) fn closing(record: &Record) -> Option<Section> {
 /// Returns the first sentence of the page: the rating of each library or program, otherwise the peak.
 pub(crate) fn conclusion(record: &Record) -> Option<String> {
     let own = record.measurements.iter().filter(|m| m.gauge == GAUGE && is_known(m));
-    let all: Vec<&Measurement> = own.filter(|m| quoted(m).is_some()).collect();
+    let all: Vec<&Measurement> = own.filter(|m| value_in_words(m).is_some()).collect();
     let peak = all.iter().copied().find(|m| m.name == FMA_PEAK);
     let ratings: Vec<&Measurement> = all.iter().copied().filter(|m| m.name == RATING).collect();
     if let Some(first) = ratings.first() {
         let mut best_of: Vec<&Measurement> = Vec::new();
-        for (_, of) in grouped(ratings.iter().copied(), |m| library_name(m)) {
+        for (_, of) in group_by_key(ratings.iter().copied(), |m| library_name(m)) {
             let best = of.into_iter().max_by(|a, b| a.cmp_value(b));
             best_of.extend(best);
         }
@@ -291,19 +294,21 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
         let share = peak_share_in_words(lead, peak).unwrap_or_default();
         let others = best_of.iter().skip(1).take(OTHERS);
         let others: String = others
-            .filter_map(|m| Some(format!("; HPL with {} reaches {}", library_name(m), quoted(m)?)))
+            .filter_map(|m| {
+                Some(format!("; HPL with {} reaches {}", library_name(m), value_in_words(m)?))
+            })
             .collect();
         return Some(format!(
             "HPL with {} reaches {}{n}{share}{others}",
             library_name(lead),
-            quoted(lead)?
+            value_in_words(lead)?
         ));
     }
     if let Some(m) = all.iter().find(|m| m.name == DGEMM) {
         let share = peak_share_in_words(m, peak).unwrap_or_default();
-        return Some(format!("DGEMM by {} reaches {}{share}", library_name(m), quoted(m)?));
+        return Some(format!("DGEMM by {} reaches {}{share}", library_name(m), value_in_words(m)?));
     }
-    Some(format!("The cores reach {} with register-only multiply-adds", quoted(peak?)?))
+    Some(format!("The cores reach {} with register-only multiply-adds", value_in_words(peak?)?))
 }
 
 /// Describes a rate as a share of the measured peak, for the end of a sentence.
@@ -314,7 +319,7 @@ fn peak_share_in_words(m: &Measurement, peak: Option<&Measurement>) -> Option<St
 
 /// Adds a note for every reason for doubt.
 fn doubts(section: &mut Section, of: &[&Measurement]) {
-    section.named_doubts(of.iter().map(|m| NamedFigure { name: m.name.clone(), m }));
+    section.push_named_doubts(of.iter().map(|m| NamedFigure { name: m.name.clone(), m }));
 }
 
 /// Returns the name of a figure; if another figure in `all` has the same name, with its library or program.
@@ -335,14 +340,14 @@ fn library_name(m: &Measurement) -> String {
 /// Returns the bar chart from the theoretical peak down to the rating. As in the table, the measured peak is a share of
 /// the theoretical peak, and the other rates are shares of the measured peak.
 fn ladder(all: &[&Measurement]) -> Option<Picture> {
-    let mut steps: Vec<Step> = Vec::new();
-    let mut peaks: Vec<Step> = Vec::new();
+    let mut steps: Vec<ChartBar> = Vec::new();
+    let mut peaks: Vec<ChartBar> = Vec::new();
     for name in [FMA_PEAK, DGEMM, RATING] {
         for m in all.iter().filter(|m| m.name == name) {
             if let Some(peak) =
                 m.read_config::<PeakConfig>().theoretical.filter(|_| name == FMA_PEAK)
             {
-                let step = Step::bar("theoretical peak", Some(peak.value.0), peak.formula);
+                let step = ChartBar::bar("theoretical peak", Some(peak.value.0), peak.formula);
                 peaks.push(step.clone());
                 steps.push(step);
             }
@@ -351,12 +356,12 @@ fn ladder(all: &[&Measurement]) -> Option<Picture> {
                 DGEMM => format!("DGEMM, {}", library_name(m)),
                 _ => format!("HPL, {}", library_name(m)),
             };
-            let step = Step::bar(title, m.value, method_in_words(m, true)).with_validity(m);
+            let step = ChartBar::bar(title, m.value, method_in_words(m, true)).with_validity(m);
             let label = peaks.last().and_then(|peak| {
                 let of = Fraction(step.to? / peak.to?);
                 Some(format!("{} of {}", of.in_whole_percent(), peak.name))
             });
-            let step = Step { label: label.unwrap_or_default(), ..step };
+            let step = ChartBar { label: label.unwrap_or_default(), ..step };
             if name == FMA_PEAK && m.value.is_some() {
                 peaks.push(step.clone());
             }
@@ -386,7 +391,7 @@ fn searched(config: &RatingConfig) -> Option<Picture> {
     let names = ["block size NB", ""];
     let searched = distinct(search.iter().map(|step| step.n.to_string()));
     let rating = config.n.map(|n| format!(", the rating with N {n}")).unwrap_or_default();
-    let title = format!("NB search with N {}{rating}", joined(&searched));
+    let title = format!("NB search with N {}{rating}", enumeration(&searched));
     let chart = Chart { names, y, ticks, series, ..Chart::default() };
     Some(Picture::chart(title, chart))
 }
@@ -479,7 +484,7 @@ fn evidence(section: &mut Section, config: &RatingConfig) {
         let whose = number_form(threads, "its", "their");
         let text = format!(
             "{}: panels {}, waiting {} of {whose} time; back-substitution {}",
-            counted(threads, "thread"),
+            count_in_words(threads, "thread"),
             time.panels.in_tenths(),
             time.waiting.in_tenths(),
             time.back_substitution

@@ -11,7 +11,7 @@
 //! reported size is used unless the caches clearly hold less (`capacity`). On a busy node, the next larger power of two
 //! is used, because arrays that are too long only cost time, whereas arrays that are too short give wrong figures.
 
-use nodegauge_arena::supply::best_pages;
+use nodegauge_arena::supply::default_pages;
 use nodegauge_chase::ResidencyProbe;
 use nodegauge_machine::{CpuId, Topology};
 use nodegauge_measure::interference::CpuTimeReading;
@@ -123,7 +123,7 @@ pub fn measure(
 ) -> Option<FoundCapacity> {
     let start = clock::now();
     let mut cores = BTreeSet::new();
-    let first_of_core = topology.allowed().filter(|thread| cores.insert(thread.core));
+    let first_of_core = topology.allowed_threads().filter(|thread| cores.insert(thread.core));
     let cpus: Vec<CpuId> = first_of_core.map(|thread| thread.cpu).collect();
     let reported = reported_caches(topology, &cpus);
     let may_hide = machine.virtualisation.is_some();
@@ -134,7 +134,7 @@ pub fn measure(
     let most = wanted.max(Bytes(FIRST.0 * 2)).min(available);
     let numbers: Vec<u32> = cpus.iter().map(|cpu| cpu.0).collect();
     let before = CpuTimeReading::now(&numbers);
-    let mut probe = ResidencyProbe::new(&cpus, most, best_pages(machine)).ok()?;
+    let mut probe = ResidencyProbe::new(&cpus, most, default_pages(machine)).ok()?;
     let mut curve = Vec::new();
     let mut set = FIRST;
     while set <= most && needs_more(reported, may_hide, &curve) {

@@ -14,7 +14,7 @@ use crate::levels::MachineCache;
 use crate::prediction::CurveTimes;
 use crate::run::{CurveRun, FigureOutline, TimeConversion};
 use crate::{CurveSetup, Mode, ladder, notice};
-use nodegauge_analysis::expect::Figures;
+use nodegauge_analysis::expect::PossibleFigures;
 use nodegauge_arena::ArenaError;
 use nodegauge_chase::traffic::{self, WorkingSetLoop};
 use nodegauge_chase::{RegionBuffers, WitnessedPool};
@@ -36,9 +36,9 @@ const KERNELS: [Kernel; 3] = [Kernel::Update, Kernel::Axpy, Kernel::Nstream];
 pub(crate) struct Level {
     pub name: String,
     /// Size of the level per thread, as the system reports it.
-    pub reported: Option<u64>,
+    pub reported_bytes: Option<u64>,
     /// Working set of each thread, bytes.
-    pub set: u64,
+    pub working_set: u64,
 }
 
 impl Level {
@@ -50,8 +50,8 @@ impl Level {
         pool: &mut WitnessedPool,
         buffers: RegionBuffers<'_>,
     ) -> Result<Sample, ArenaError> {
-        match self.reported {
-            Some(_) => traffic::refill_and_sample(loops, pool, buffers, self.set),
+        match self.reported_bytes {
+            Some(_) => traffic::refill_and_sample(loops, pool, buffers, self.working_set),
             None => traffic::sample(loops, pool, buffers),
         }
     }
@@ -95,7 +95,7 @@ pub(super) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<C
         );
         notices.push(notice(NoticeId::LeftOut, text));
     }
-    let points: &[Kernel] = if setup.options.kernels { &KERNELS } else { &[] };
+    let points: &[Kernel] = if setup.options.show_kernels { &KERNELS } else { &[] };
     let threads = setup.threads();
     let suffix = setup.options.suffix;
     Ok(Ceilings { levels, threads, points, suffix })
@@ -114,30 +114,32 @@ pub(crate) fn levels(
     let mut before = 0;
     for cache in caches.iter().filter(|cache| cache.bytes < largest) {
         let name = format!("L{}", cache.level);
-        let set = match before {
+        let working_set = match before {
             0 => cache.bytes as f64 / 2.0,
             before => (before as f64 * cache.bytes as f64).sqrt(),
         };
-        let set = set as u64 & !4095;
-        if set as f64 >= MIN_GROWTH * before as f64 && set >= ladder::SMALLEST {
-            levels.push(Level { name, reported: Some(cache.bytes), set });
+        let working_set = working_set as u64 & !4095;
+        if working_set as f64 >= MIN_GROWTH * before as f64
+            && working_set >= ladder::MIN_WORKING_SET
+        {
+            levels.push(Level { name, reported_bytes: Some(cache.bytes), working_set });
         } else {
             left_out.push(name);
         }
         before = cache.bytes;
     }
-    levels.push(Level { name: MEMORY.to_owned(), reported: None, set: largest });
+    levels.push(Level { name: MEMORY.to_owned(), reported_bytes: None, working_set: largest });
     levels
 }
 
 impl Mode for Ceilings {
     fn memory(&self) -> Bytes {
-        Bytes(self.levels[self.levels.len() - 1].set * self.threads)
+        Bytes(self.levels[self.levels.len() - 1].working_set * self.threads)
     }
 
-    fn figures(&self) -> Vec<Figures> {
+    fn figures(&self) -> Vec<PossibleFigures> {
         let of = |test, names, units| {
-            Figures::new(GAUGE, test, self.names(names), units).with_known_limit(true)
+            PossibleFigures::new(GAUGE, test, self.names(names), units).with_known_limit(true)
         };
         vec![
             of(BANDWIDTH, &CEILINGS, &[Unit::BytesPerSecond]),
@@ -146,17 +148,17 @@ impl Mode for Ceilings {
     }
 
     fn predicted(&self, times: &CurveTimes<'_>) -> PredictedTime {
-        times.loops(self.memory(), CEILINGS.len() as u32)
+        times.predict_loops(self.memory(), CEILINGS.len() as u32)
     }
 
     fn measure(&self, run: &mut CurveRun<'_>) -> Result<(), ArenaError> {
-        let largest = self.levels[self.levels.len() - 1].set;
-        run.observer.phase(&format!("preparing {} for each thread", Bytes(largest)));
+        let largest = self.levels[self.levels.len() - 1].working_set;
+        run.observer.begin_phase(&format!("preparing {} for each thread", Bytes(largest)));
         let mut pool = run.start_thread_pool()?;
         let everyone = 0..pool.workers();
         let region = run.allocate_buffers(&mut pool, everyone, largest)?;
         let buffers = region.buffers();
-        run.observer.phase("choosing the fastest loops for each level");
+        run.observer.begin_phase("choosing the fastest loops for each level");
         let all = (self.levels.len() * CEILINGS.len()) as f64;
         let mut tried = 0.0;
         let mut cells: Vec<(&Level, Vec<WorkingSetLoop>)> = Vec::new();
@@ -164,11 +166,11 @@ impl Mode for Ceilings {
             let mut loops = Vec::new();
             for kernel in CEILINGS {
                 tried += 1.0;
-                let stores: &[Stores] = match (level.reported, kernel) {
+                let stores: &[Stores] = match (level.reported_bytes, kernel) {
                     (None, Kernel::Triad) => &[Stores::Regular, Stores::NonTemporal],
                     _ => &[Stores::Regular],
                 };
-                let bytes = level.set as usize;
+                let bytes = level.working_set as usize;
                 let until = tried / all;
                 let fastest =
                     run.find_fastest_loop(until, &mut pool, buffers, kernel, stores, bytes)?;
@@ -176,7 +178,7 @@ impl Mode for Ceilings {
             }
             cells.push((level, loops));
         }
-        run.observer.phase("checking every element");
+        run.observer.begin_phase("checking every element");
         for traffic in cells.iter_mut().flat_map(|(_, loops)| loops) {
             traffic.prepare(&mut pool, buffers)?;
         }
@@ -190,19 +192,19 @@ impl Mode for Ceilings {
                 let (level, loops) = &cells[i];
                 level.sample(loops, &mut pool, buffers)
             })?;
-        let (config, doubts) = run.common(&pool, &region);
+        let (config, doubts) = run.config_and_validity(&pool, &region);
         for (i, (level, loops)) in cells.iter().enumerate() {
             for (part, traffic) in loops.iter().enumerate() {
                 let config = CurveConfig {
                     element: Some("f64".to_owned()),
                     array_bytes: Some(traffic.array_bytes()),
-                    set_bytes: Some(level.set * self.threads),
-                    thread_bytes: Some(level.set),
+                    set_bytes: Some(level.working_set * self.threads),
+                    thread_bytes: Some(level.working_set),
                     level: Some(level.name.clone()),
-                    level_reported_bytes: level.reported,
+                    level_reported_bytes: level.reported_bytes,
                     ..config.clone()
                 };
-                let limited = level.reported.is_none();
+                let limited = level.reported_bytes.is_none();
                 let bandwidth = FigureOutline {
                     name: self.name(level, traffic.kernel()),
                     quoted: Quoted::Best,
@@ -210,7 +212,7 @@ impl Mode for Ceilings {
                     config: config.clone(),
                     validity: doubts.clone(),
                 };
-                run.add(&judged, i, part, bandwidth);
+                run.add_figure(&judged, i, part, bandwidth);
                 if !self.points.contains(&traffic.kernel()) {
                     continue;
                 }
@@ -224,7 +226,7 @@ impl Mode for Ceilings {
                     },
                     validity: doubts.clone(),
                 };
-                run.add(&judged, i, part, point);
+                run.add_figure(&judged, i, part, point);
             }
         }
         Ok(())
@@ -237,12 +239,13 @@ mod tests {
 
     #[test]
     fn working_set_of_a_level_exceeds_the_previous_level() {
-        let cache = |level, kib: u64| MachineCache { level, whole: kib << 10, bytes: kib << 10 };
+        let cache =
+            |level, kib: u64| MachineCache { level, total_bytes: kib << 10, bytes: kib << 10 };
         let of = |caches: &[MachineCache]| {
             let mut left_out = Vec::new();
             let levels = levels(caches, 512 << 20, &mut left_out);
             let sets: Vec<(String, u64)> =
-                levels.into_iter().map(|level| (level.name, level.set >> 10)).collect();
+                levels.into_iter().map(|level| (level.name, level.working_set >> 10)).collect();
             (sets, left_out)
         };
         let names = |sets: &[(&str, u64)]| -> Vec<(String, u64)> {

@@ -28,9 +28,9 @@ use figures::FamilyFigures;
 use nodegauge_arena::{ArenaError, RequestedPages};
 use nodegauge_chase::traffic::{self, WorkingSetLoop};
 use nodegauge_chase::{BLOCK, Chase, Load, MemoryRegion, RegionBuffers, WitnessedPool};
-use nodegauge_gauge::family::SHARES;
+use nodegauge_gauge::family::LOAD_PERCENTS;
 use nodegauge_kernels::Kernel;
-use nodegauge_measure::quantity::counted;
+use nodegauge_measure::quantity::count_in_words;
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::{PredictedTime, RemainingTime, policy};
 use nodegauge_measure::{Bytes, Fraction, NoticeId, clock};
@@ -64,9 +64,9 @@ pub(crate) struct Family {
     pub(crate) paths: Vec<MemoryPath>,
     pub(crate) mixes: Vec<Mix>,
     /// Working set of the chain; `None` if only bandwidths are measured.
-    pub(crate) chased: Option<SetRange>,
+    pub(crate) chase_sets: Option<SetRange>,
     /// Size of an array of one thread, bytes.
-    pub(crate) array: u64,
+    pub(crate) array_bytes: u64,
     /// Number of arrays of one thread.
     pub(crate) arrays: u64,
     /// Program that is measured on the first path; `None` to measure only curves.
@@ -78,7 +78,7 @@ pub(crate) struct Family {
 pub(crate) enum CellPart {
     /// Bandwidth of all threads together.
     Saturated,
-    /// Point of the curve; the number is the index into [`SHARES`].
+    /// Point of the curve; the number is the index into [`LOAD_PERCENTS`].
     Point(usize),
 }
 
@@ -94,8 +94,8 @@ pub(crate) struct FamilyCell {
 
 /// Memory that a path uses during the run.
 pub(crate) struct PathMemory {
-    pub chased: Option<ChasedMemory>,
-    pub loaded: MemoryRegion,
+    pub chase_memory: Option<ChasedMemory>,
+    pub load_region: MemoryRegion,
 }
 
 /// Member of the family on one path: a mix with its loops.
@@ -139,7 +139,7 @@ impl PathRun<'_> {
                 // Loaders continue at another position of their buffers, where no data of the previous sample is in a
                 // cache.
                 self.at = (self.at + self.blocks / 7 + 1) % self.blocks;
-                match times.spins(SHARES[number]) {
+                match times.spins(LOAD_PERCENTS[number]) {
                     None => chase.take_idle_sample(self.pool),
                     spins => load.sample(self.pool, chase, spins, self.at),
                 }
@@ -181,8 +181,8 @@ impl Family {
         if self.has_bandwidths() {
             parts.push(CellPart::Saturated);
         }
-        if self.chased.is_some() {
-            parts.extend((0..SHARES.len()).map(CellPart::Point));
+        if self.chase_sets.is_some() {
+            parts.extend((0..LOAD_PERCENTS.len()).map(CellPart::Point));
         }
         parts
     }
@@ -190,7 +190,7 @@ impl Family {
     /// Returns the total size of all arrays on all paths.
     fn array_memory(&self) -> Bytes {
         let buffers = self.paths.iter().map(|path| self.workers(path.places.len()).len() as u64);
-        Bytes(self.array * self.arrays * buffers.sum::<u64>())
+        Bytes(self.array_bytes * self.arrays * buffers.sum::<u64>())
     }
 
     /// Maps the memory of a path. `known` is the size of the chain that has been found on another path; `None` to
@@ -204,15 +204,15 @@ impl Family {
     ) -> Result<PathMemory, ArenaError> {
         let pages = run.setup.pages();
         let mut map = mapped_for_chaser(pages, &path.policy);
-        let chased = match (self.chased, known) {
+        let chase_memory = match (self.chase_sets, known) {
             (None, _) => None,
             (Some(_), Some(bytes)) => Some(ChasedMemory::new(run.setup, pool, bytes, &mut map)?),
             (Some(sets), None) => Some(ChasedMemory::exceeding_caches(run, sets, pool, &mut map)?),
         };
         let workers = self.workers(pool.workers());
-        let bytes = self.array * self.arrays;
-        let loaded = MemoryRegion::allocate(pool, workers, bytes, pages, &path.policy)?;
-        Ok(PathMemory { chased, loaded })
+        let bytes = self.array_bytes * self.arrays;
+        let load_region = MemoryRegion::allocate(pool, workers, bytes, pages, &path.policy)?;
+        Ok(PathMemory { chase_memory, load_region })
     }
 
     /// Chooses the loops for a mix on a path, and calibrates its load. Returns `None` if this processor has no loop for
@@ -225,9 +225,9 @@ impl Family {
         until: f64,
     ) -> Result<Option<Member<'m>>, ArenaError> {
         let kernel = mix.kernel();
-        let bytes = self.array as usize * mix.arrays() as usize;
+        let bytes = self.array_bytes as usize * mix.arrays() as usize;
         let mut loops = Vec::new();
-        let mut variant = traffic::reader();
+        let mut variant = traffic::read_loop();
         if self.has_bandwidths() {
             let stores = &[mix.stores()];
             let found =
@@ -245,7 +245,7 @@ impl Family {
             // Calibration: time of a block at full rate, and of an iteration of the wait loop.
             let full = of_mix.sample(path.pool, chase, Some(0), 0)?;
             let loaders = path.pool.workers() as u64 - 1;
-            load = Some((of_mix, LoaderTimes::calibrated(&of_mix, full.seconds[1], loaders)));
+            load = Some((of_mix, LoaderTimes::from_load(&of_mix, full.seconds[1], loaders)));
         }
         Ok(Some(Member { mix, loops, load }))
     }
@@ -266,22 +266,22 @@ impl Family {
 
 impl Mode for Family {
     fn memory(&self) -> Bytes {
-        let chains = self.chased.map_or(Bytes(0), |sets| sets.first);
+        let chains = self.chase_sets.map_or(Bytes(0), |sets| sets.min);
         self.array_memory() + chains * self.paths.len() as u64
     }
 
     fn predicted(&self, times: &CurveTimes<'_>) -> PredictedTime {
         let arrays = self.array_memory();
         // Mixes for which there is no time are left out.
-        let one = times.loops(arrays, 1);
-        let all = times.loops(arrays, self.mixes.len() as u32);
+        let one = times.predict_loops(arrays, 1);
+        let all = times.predict_loops(arrays, self.mixes.len() as u32);
         let bandwidths = PredictedTime { min: one.min, likely: all.likely };
-        let Some(sets) = self.chased else { return bandwidths };
-        let chains = (0..self.paths.len()).map(|_| times.chase(sets.first));
-        let points = SHARES.len() * self.paths.len();
+        let Some(sets) = self.chase_sets else { return bandwidths };
+        let chains = (0..self.paths.len()).map(|_| times.predict_chase(sets.min));
+        let points = LOAD_PERCENTS.len() * self.paths.len();
         bandwidths
             + chains.sum()
-            + CurveTimes::points(points, points * self.mixes.len(), SAMPLE_SECONDS)
+            + CurveTimes::predict_points(points, points * self.mixes.len(), SAMPLE_SECONDS)
     }
 
     fn measure(&self, run: &mut CurveRun<'_>) -> Result<(), ArenaError> {
@@ -295,18 +295,18 @@ impl Mode for Family {
             run.outcome.set_run_time(&limits, limits.elapsed());
             run.limits.budget = limits.budget.mul_f64(FAMILY_SHARE.0);
         }
-        run.observer.phase(&match self.view {
+        run.observer.begin_phase(&match self.view {
             FamilyView::Curves => {
                 let arrays = self.arrays as usize * self.paths.len();
-                format!("preparing a chain and {}", counted(arrays, "array"))
+                format!("preparing a chain and {}", count_in_words(arrays, "array"))
             }
             FamilyView::Loaded => {
-                let arrays = counted(self.paths[0].places.len() - 1, "array");
+                let arrays = count_in_words(self.paths[0].places.len() - 1, "array");
                 format!("preparing a chain and {arrays}")
             }
             FamilyView::Mix => {
-                let arrays = Bytes(self.array * run.setup.threads());
-                format!("preparing {} of {arrays}", counted(self.arrays as usize, "array"))
+                let arrays = Bytes(self.array_bytes * run.setup.threads());
+                format!("preparing {} of {arrays}", count_in_words(self.arrays as usize, "array"))
             }
         });
         let mut pools = Vec::new();
@@ -315,7 +315,7 @@ impl Mode for Family {
         }
         let mut memories: Vec<PathMemory> = Vec::new();
         for (path, pool) in self.paths.iter().zip(&mut pools) {
-            let first = memories.first().and_then(|memory| memory.chased.as_ref());
+            let first = memories.first().and_then(|memory| memory.chase_memory.as_ref());
             let known = first.map(ChasedMemory::bytes);
             memories.push(self.map(run, path, pool, known)?);
         }
@@ -324,16 +324,16 @@ impl Mode for Family {
         for (memory, pool) in memories.iter().zip(&mut pools) {
             paths.push(PathRun {
                 pool,
-                chase: memory.chased.as_ref().map(ChasedMemory::chase),
-                buffers: memory.loaded.buffers(),
+                chase: memory.chase_memory.as_ref().map(ChasedMemory::chase),
+                buffers: memory.load_region.buffers(),
                 members: Vec::new(),
-                blocks: self.array as usize / BLOCK,
+                blocks: self.array_bytes as usize / BLOCK,
                 at: 0,
                 turns: writes.then_some(0),
             });
         }
         if self.has_bandwidths() {
-            run.observer.phase("choosing the fastest loop for each mix");
+            run.observer.begin_phase("choosing the fastest loop for each mix");
         }
         let mut mixes = Vec::new();
         for (done, mix) in self.mixes.iter().enumerate() {
@@ -363,7 +363,7 @@ impl Mode for Family {
         let figures =
             FamilyFigures { family: self, memories: &memories, paths: &paths, cells: &cells };
         figures.add(run, &judged);
-        let (config, validity) = figures.common(run, 0, &memories[0].loaded);
+        let (config, validity) = figures.config_and_validity(run, 0, &memories[0].load_region);
         run.limits = limits;
         match program {
             Some(runs) if !run.outcome.is_interrupted() => {
@@ -384,7 +384,7 @@ impl Family {
         mixes: &[Mix],
     ) -> Result<(Vec<FamilyCell>, Vec<Vec<Sample>>), ArenaError> {
         if self.has_bandwidths() {
-            run.observer.phase("checking every element");
+            run.observer.begin_phase("checking every element");
         }
         let mut time = RemainingTime::new(&policy::CURVES_AFTER_SETUP, &run.limits);
         let mut cells = Vec::new();
@@ -393,8 +393,9 @@ impl Family {
         let mut done = 0;
         // The arrays of all mixes have equal length, so each mix is prepared in about the time of the previous one.
         for member in 0..mixes.len() {
-            let late =
-                |(set_up, turn_time)| !time.allows(set_up, turn_time) || run.observer.interrupted();
+            let late = |(set_up, turn_time)| {
+                !time.allows(set_up, turn_time) || run.observer.is_interrupted()
+            };
             if last.is_some_and(late) {
                 break;
             }
@@ -416,7 +417,7 @@ impl Family {
             last = Some((prepared + taken - begun, taken));
             done += 1;
         }
-        if done < mixes.len() && !run.observer.interrupted() {
+        if done < mixes.len() && !run.observer.is_interrupted() {
             let names: Vec<&str> = mixes[done..].iter().map(|mix| mix.name()).collect();
             let text = format!(
                 "no time was left for {}: use a longer --budget or a smaller --size",

@@ -40,7 +40,7 @@ impl Gauge for Curves {
     }
 
     /// Plans the measurement of bandwidths in each cache and in main memory, and of the kernels shown under the roof.
-    fn ceilings(
+    fn ceilings_plan(
         &self,
         site: &Site,
         ask: &CeilingsRequest<'_>,
@@ -49,11 +49,11 @@ impl Gauge for Curves {
         for part in ask.parts {
             let options = CurveOptions {
                 policy: ask.policy.clone(),
-                largest: ask.largest,
-                kernels: part.kernels,
+                max_working_set: ask.largest,
+                show_kernels: part.kernels,
                 suffix: part.suffix,
                 budget: ask.budget.mul_f64(part.share).into(),
-                whole: Some(ask.whole),
+                run_budget: Some(ask.whole),
                 samples: ask.samples,
                 ..CurveOptions::default()
             };

@@ -1,11 +1,11 @@
 //! Export of measured bandwidths and latencies between NUMA nodes as memory attributes in hwloc's XML of this machine.
 
 use crate::config::CurveConfig;
-use crate::matrix::WRITE;
+use crate::matrix::WRITE_SUFFIX;
 use nodegauge_arena::names::MATRIX;
 use nodegauge_machine::topology::{MemoryAccess, add_measured_attributes};
 use nodegauge_machine::{NumaNodeId, Topology};
-use nodegauge_measure::quantity::counted;
+use nodegauge_measure::quantity::count_in_words;
 use nodegauge_measure::record::{Measurement, Record, Status};
 use nodegauge_measure::{BytesPerSec, Failure, Seconds, Unit};
 use std::collections::BTreeMap;
@@ -51,7 +51,7 @@ fn accesses(
     if doubted > 0 {
         return Err(Failure::unmet(format!(
             "no XML written: {doubted} of the {} between NUMA nodes are suspect or invalid",
-            counted(figures.len(), "figure")
+            count_in_words(figures.len(), "figure")
         ))
         .hint("measure for longer (--budget), or use --accept-suspect to accept suspect figures"));
     }
@@ -70,7 +70,7 @@ fn accesses(
         });
         match m.unit {
             Unit::Seconds => access.latency = Some(Seconds(value)),
-            _ if m.name.ends_with(WRITE) => access.write = Some(BytesPerSec(value)),
+            _ if m.name.ends_with(WRITE_SUFFIX) => access.write = Some(BytesPerSec(value)),
             _ => access.read = Some(BytesPerSec(value)),
         }
     }

@@ -7,7 +7,7 @@
 //! Stores are regular, because non-temporal stores bypass the caches that the ladder measures.
 
 use crate::config::CurveConfig;
-use crate::levels::{self, Dot, MachineCache, NamedLevel};
+use crate::levels::{self, CurvePoint, MachineCache, NamedLevel};
 use crate::prediction::CurveTimes;
 use crate::run::{CurveRun, FigureOutline, TimeConversion, TimedCells};
 use crate::{CurveSetup, Mode, notice, refuse_below, thinned, too_large};
@@ -24,13 +24,13 @@ use std::collections::BTreeSet;
 /// Kernels that are measured for each working set.
 const PATTERNS: [Kernel; 4] = [Kernel::Read, Kernel::Write, Kernel::Copy, Kernel::Triad];
 /// Smallest working set of a thread, bytes.
-pub(crate) const SMALLEST: u64 = 4096;
+pub(crate) const MIN_WORKING_SET: u64 = 4096;
 /// Returns the working-set sizes of one thread, two per octave (4, 6, 8, 12, ... KiB). The last size is the first that
 /// is at least `largest`; if `cap` is true, the last that does not exceed `largest`.
 pub(crate) fn sizes(largest: u64, cap: bool) -> Vec<u64> {
     let mut sizes = Vec::new();
     for i in 0.. {
-        let first = if i % 2 == 0 { SMALLEST } else { SMALLEST / 2 * 3 };
+        let first = if i % 2 == 0 { MIN_WORKING_SET } else { MIN_WORKING_SET / 2 * 3 };
         // No larger size can be represented.
         if i / 2 > first.leading_zeros() {
             break;
@@ -59,7 +59,7 @@ pub(crate) fn reported_caches(topology: &Topology, placement: &Placement) -> Vec
     let cores = used.collect::<BTreeSet<usize>>().len() as u64;
     let mut reported = Vec::new();
     for cache in caches {
-        let Some(whole) = cache.bytes else { continue };
+        let Some(total_bytes) = cache.bytes else { continue };
         // The number of threads per cache is known for the last level. For other levels, threads are assumed to be
         // distributed evenly over the cores that share the cache.
         let in_use = if Some(cache.level) == last {
@@ -68,7 +68,11 @@ pub(crate) fn reported_caches(topology: &Topology, placement: &Placement) -> Vec
             cores.div_ceil(u64::from(cache.cores.max(1))).max(1)
         };
         let sharers = threads.div_ceil(in_use).max(1);
-        reported.push(MachineCache { level: cache.level, whole, bytes: whole / sharers });
+        reported.push(MachineCache {
+            level: cache.level,
+            total_bytes,
+            bytes: total_bytes / sharers,
+        });
     }
     reported
 }
@@ -84,8 +88,8 @@ pub(crate) fn working_sets(
 ) -> Result<Vec<u64>, Failure> {
     let threads = setup.threads();
     let largest = setup.largest(notices);
-    refuse_below(Bytes(SMALLEST * threads), largest)?;
-    let asked = setup.options.largest.is_some();
+    refuse_below(Bytes(MIN_WORKING_SET * threads), largest)?;
+    let asked = setup.options.max_working_set.is_some();
     let mut sets = sizes(largest.0.div_ceil(threads), asked);
     let usable = Bytes((setup.usable().as_f64() * share) as u64);
     let needed = Bytes(sets[sets.len() - 1]) * threads;
@@ -123,21 +127,21 @@ impl Mode for Ladder {
 
     fn predicted(&self, times: &CurveTimes<'_>) -> PredictedTime {
         // The largest working set takes most of the time and is always measured.
-        times.loops(self.memory(), PATTERNS.len() as u32)
+        times.predict_loops(self.memory(), PATTERNS.len() as u32)
     }
 
     fn measure(&self, run: &mut CurveRun<'_>) -> Result<(), ArenaError> {
         let setup = run.setup;
         let workers = self.threads;
         let largest = self.sets[self.sets.len() - 1];
-        run.observer.phase(&format!("preparing {} for each thread", Bytes(largest)));
+        run.observer.begin_phase(&format!("preparing {} for each thread", Bytes(largest)));
         let mut pool = run.start_thread_pool()?;
         let everyone = 0..pool.workers();
         let region = run.allocate_buffers(&mut pool, everyone, largest)?;
         let buffers = region.buffers();
 
         let caches = reported_caches(&setup.site.topology, setup.placement);
-        run.observer.phase("choosing the fastest loop for each level");
+        run.observer.begin_phase("choosing the fastest loop for each level");
         let mut variants: Vec<Vec<ResidentLoop>> = Vec::new();
         let choice_sets = choice_sets(&self.sets, &caches);
         let mut tried = 0;
@@ -155,7 +159,7 @@ impl Mode for Ladder {
             }
             variants.push(chosen);
         }
-        run.observer.phase("checking every element");
+        run.observer.begin_phase("checking every element");
         let time = RemainingTime::new(&policy::CURVES_AFTER_SETUP, &run.limits);
         let notices = &mut run.outcome.notices;
         let taken = thinned::set_up(&self.sets, time, run.observer, notices, |i| {
@@ -180,10 +184,10 @@ impl Mode for Ladder {
         let mut dots = Vec::new();
         for (i, set) in sets.iter().enumerate() {
             let Some(values) = best_rates(&judged, i, &steps[i], workers) else { break };
-            dots.push(Dot { bytes: *set, values, cached: None });
+            dots.push(CurvePoint { bytes: *set, values, cached: None });
         }
-        let named = run.levels(&dots, &caches, dots.len() == self.sets.len());
-        let (config, doubts) = run.common(&pool, &region);
+        let named = run.name_levels(&dots, &caches, dots.len() == self.sets.len());
+        let (config, doubts) = run.config_and_validity(&pool, &region);
         for part in 0..PATTERNS.len() {
             for (i, set) in sets.iter().enumerate() {
                 let Some(traffic) = steps[i].get(part) else { continue };
@@ -207,7 +211,7 @@ impl Mode for Ladder {
                     config,
                     validity: doubts.clone(),
                 };
-                run.add(&judged, i, part, figure);
+                run.add_figure(&judged, i, part, figure);
             }
         }
         Ok(())
@@ -284,7 +288,8 @@ mod tests {
     #[test]
     fn loops_are_chosen_with_one_set_per_level() {
         let sets = sizes(64 << 20, false);
-        let cache = |level, kib: u64| MachineCache { level, whole: kib << 10, bytes: kib << 10 };
+        let cache =
+            |level, kib: u64| MachineCache { level, total_bytes: kib << 10, bytes: kib << 10 };
         let caches = [cache(1, 48), cache(2, 1 << 10), cache(3, 16 << 10)];
         assert_eq!(choice_sets(&sets, &caches), [24 << 10, 512 << 10, 8 << 20, 64 << 20]);
         assert_eq!(choice_sets(&sets[..2], &caches), [6144]);

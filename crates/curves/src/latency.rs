@@ -9,14 +9,14 @@
 //! shared with other programs.
 
 use crate::config::CurveConfig;
-use crate::ladder::{self, SMALLEST};
-use crate::levels::{self, Dot, NamedLevel};
+use crate::ladder::{self, MIN_WORKING_SET};
+use crate::levels::{self, CurvePoint, NamedLevel};
 use crate::prediction::CurveTimes;
 use crate::run::{CurveRun, FigureOutline, TimeConversion, TimedCells};
 use crate::{CurveSetup, Mode, memory_chase, refuse_below, thinned};
 use nodegauge_arena::ArenaError;
 use nodegauge_arena::RequestedPages;
-use nodegauge_arena::supply::best_pages;
+use nodegauge_arena::supply::default_pages;
 use nodegauge_chase::{ChainPlace, Chase, Cycle, MemoryRegion, SLOTS, is_cached};
 use nodegauge_measure::record::Quoted;
 use nodegauge_measure::schedule::{PredictedTime, RemainingTime, policy};
@@ -58,7 +58,7 @@ pub(super) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<L
         ))
         .hint("--threads 1"));
     }
-    let kinds = match (options.pages, best_pages(&setup.site.machine)) {
+    let kinds = match (options.pages, default_pages(&setup.site.machine)) {
         (Some(pages), _) => vec![pages],
         (None, RequestedPages::Base) => vec![RequestedPages::Base],
         (None, best) => vec![RequestedPages::Base, best],
@@ -66,7 +66,7 @@ pub(super) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<L
     let mut sets =
         ladder::working_sets(setup, 1.0 / (REGION_OVER_SET * kinds.len() as f64), notices)?;
     // A working set of fewer than eight elements is too small for a chase.
-    let fewest = SMALLEST.max(8 * options.order.stride as u64);
+    let fewest = MIN_WORKING_SET.max(8 * options.order.stride as u64);
     refuse_below(Bytes(fewest), Bytes(sets[sets.len() - 1]))?;
     sets.retain(|set| *set >= fewest);
     Ok(Latency { sets, kinds })
@@ -80,7 +80,7 @@ impl Mode for Latency {
     fn predicted(&self, times: &CurveTimes<'_>) -> PredictedTime {
         // The largest working set takes most of the time and is always measured.
         let largest = Bytes(self.sets[self.sets.len() - 1]);
-        self.kinds.iter().map(|_| times.chase(largest)).sum()
+        self.kinds.iter().map(|_| times.predict_chase(largest)).sum()
     }
 
     fn measure(&self, run: &mut CurveRun<'_>) -> Result<(), ArenaError> {
@@ -88,7 +88,7 @@ impl Mode for Latency {
         let options = setup.options;
         let (places, bytes) = slots(&self.sets);
         let chains = self.sets.len() * self.kinds.len();
-        run.observer.phase(&format!("preparing {chains} chains through {}", Bytes(bytes)));
+        run.observer.begin_phase(&format!("preparing {chains} chains through {}", Bytes(bytes)));
         let mut pool = run.start_thread_pool()?;
         let mut regions = Vec::new();
         for pages in &self.kinds {
@@ -129,11 +129,12 @@ impl Mode for Latency {
         // Levels are detected on huge pages. On base pages, TLB misses cause additional steps in the curve.
         let last = (regions.len() - 1) * sets.len();
         let all = sets.iter().enumerate();
-        let dots: Vec<Dot> = all.map_while(|(i, set)| dot(&judged, last + i, *set)).collect();
-        let named = run.levels(&dots, &caches, dots.len() == self.sets.len());
+        let dots: Vec<CurvePoint> =
+            all.map_while(|(i, set)| dot(&judged, last + i, *set)).collect();
+        let named = run.name_levels(&dots, &caches, dots.len() == self.sets.len());
         for (k, region) in regions.iter().enumerate() {
             let first = k * sets.len();
-            let (mut config, validity) = run.common(&pool, region);
+            let (mut config, validity) = run.config_and_validity(&pool, region);
             config.add_order(options.order);
             for (i, set) in sets.iter().enumerate() {
                 let level = levels::level_at(&named, i);
@@ -153,7 +154,7 @@ impl Mode for Latency {
                     config,
                     validity: validity.clone(),
                 };
-                run.add(&judged, first + i, 0, figure);
+                run.add_figure(&judged, first + i, 0, figure);
             }
         }
         Ok(())
@@ -161,10 +162,10 @@ impl Mode for Latency {
 }
 
 /// Returns the point of the curve for a working set; `None` if no sample of its cell counts.
-fn dot(judged: &TimedCells, cell: usize, set: u64) -> Option<Dot> {
+fn dot(judged: &TimedCells, cell: usize, set: u64) -> Option<CurvePoint> {
     let step = stats::median(&judged.seconds(cell, 0));
     let cached = memory_chase::flushed_load_time(judged, cell, 1).map(|time| is_cached(step, time));
-    step.is_finite().then(|| Dot { bytes: set, values: vec![step], cached })
+    step.is_finite().then(|| CurvePoint { bytes: set, values: vec![step], cached })
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use nodegauge_measure::{Bytes, stats};
 
 /// Point of the curves: a working-set size with the value of each curve.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Dot {
+pub(crate) struct CurvePoint {
     /// Working set of one thread, bytes.
     pub bytes: u64,
     /// Value of each curve, in any unit, above zero. All dots have the same number of values.
@@ -43,7 +43,7 @@ pub(crate) struct MachineCache {
     /// Number of the level: 1, 2, 3, ...
     pub level: u32,
     /// Total size of the cache in bytes.
-    pub whole: u64,
+    pub total_bytes: u64,
     /// Share of one thread in bytes, if all threads that use the cache have equal shares.
     pub bytes: u64,
 }
@@ -79,7 +79,7 @@ const MIN_SCATTER: f64 = 0.02;
 pub(crate) const EDGE_SLACK: f64 = 1.6;
 
 /// Returns the plateaus of curves. The dots must be in ascending order of size.
-pub(crate) fn levels(dots: &[Dot]) -> Vec<Level> {
+pub(crate) fn find_levels(dots: &[CurvePoint]) -> Vec<Level> {
     let curves = Curves::new(dots);
     let pieces = curves.cuts().into_iter().map(|(first, last)| curves.piece(first, last));
     let plateaus = curves.united(pieces).into_iter().filter_map(|piece| curves.plateau(&piece));
@@ -110,7 +110,7 @@ struct Curves {
 }
 
 impl Curves {
-    fn new(dots: &[Dot]) -> Self {
+    fn new(dots: &[CurvePoint]) -> Self {
         let curves = dots.first().map_or(0, |dot| dot.values.len());
         let logs: Vec<Vec<f64>> = (0..curves)
             .map(|curve| dots.iter().map(|dot| dot.values[curve].ln()).collect())
@@ -222,7 +222,7 @@ impl Curves {
 /// If the largest working set fits in the last cache and a hypervisor reports the cache sizes (`guest`), the last cache
 /// and memory cannot be distinguished.
 pub(crate) fn name_levels(
-    dots: &[Dot],
+    dots: &[CurvePoint],
     levels: Vec<Level>,
     reported: &[MachineCache],
     guest: bool,
@@ -261,7 +261,7 @@ pub(crate) fn name_levels(
 }
 
 /// True if most dots with a known cache state were in a cache; `None` if the cache state is unknown for all dots.
-fn is_mostly_cached(dots: &[Dot]) -> Option<bool> {
+fn is_mostly_cached(dots: &[CurvePoint]) -> Option<bool> {
     let tried: Vec<bool> = dots.iter().filter_map(|dot| dot.cached).collect();
     let served = tried.iter().filter(|cached| **cached).count();
     (!tried.is_empty()).then_some(2 * served > tried.len())
@@ -269,7 +269,7 @@ fn is_mostly_cached(dots: &[Dot]) -> Option<bool> {
 
 /// Returns the last working set of a level and the next larger one. At the end of the curves, both are the last working
 /// set.
-fn level_end(dots: &[Dot], level: &Level) -> (u64, u64) {
+fn level_end(dots: &[CurvePoint], level: &Level) -> (u64, u64) {
     let end = dots[level.last].bytes;
     (end, dots.get(level.last + 1).map_or(end, |dot| dot.bytes))
 }
@@ -285,7 +285,7 @@ fn length(level: &Level) -> usize {
 
 /// Returns the reason why the other curve, `memory ladder` or `memory latency`, may show a different end of a cache
 /// that cores or guests share. `chase` is true for `memory latency`.
-pub(crate) fn other_method(chase: bool) -> &'static str {
+pub(crate) fn difference_reason(chase: bool) -> &'static str {
     if chase {
         "`memory ladder` may find a larger cache: its loops reuse a line sooner, before other \
          cores or guests evict it"
@@ -297,7 +297,7 @@ pub(crate) fn other_method(chase: bool) -> &'static str {
 
 /// Returns a sentence for each contradiction between the curves and the reported caches.
 pub(crate) fn disagreements(
-    dots: &[Dot],
+    dots: &[CurvePoint],
     named: &[NamedLevel],
     reported: &[MachineCache],
 ) -> Vec<String> {
@@ -306,13 +306,16 @@ pub(crate) fn disagreements(
     let mut before = 0;
     for cache in reported.iter().filter(|cache| cache.bytes < largest) {
         let from = std::mem::replace(&mut before, cache.bytes);
-        let share = if cache.bytes == cache.whole {
+        let share = if cache.bytes == cache.total_bytes {
             String::new()
         } else {
             format!(", {} per thread", Bytes(cache.bytes))
         };
-        let what =
-            format!("L{} of {}{share}, as reported by the system", cache.level, Bytes(cache.whole));
+        let what = format!(
+            "L{} of {}{share}, as reported by the system",
+            cache.level,
+            Bytes(cache.total_bytes)
+        );
         let found =
             named.iter().find(|label| label.reported.is_some_and(|of| of.level == cache.level));
         if let Some(found) = found {

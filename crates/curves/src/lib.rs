@@ -33,12 +33,12 @@ pub use mix::Mix;
 pub use nodegauge_arena::GAUGE;
 pub use nodegauge_chase::{ChaseOrder, Locality, TouchRates};
 
-use nodegauge_analysis::expect::Figures;
+use nodegauge_analysis::expect::PossibleFigures;
 use nodegauge_arena::ArenaError;
 use nodegauge_arena::RequestedPages;
-use nodegauge_arena::supply::{available_memory, best_pages};
+use nodegauge_arena::supply::{available_memory, default_pages};
 use nodegauge_chase::TIMES_LLC;
-use nodegauge_gauge::roofline::ONE_THREAD;
+use nodegauge_gauge::roofline::ONE_THREAD_SUFFIX;
 use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
 use nodegauge_machine::CpuId;
 use nodegauge_measure::schedule::{Budget, Limits, PredictedTime};
@@ -60,7 +60,7 @@ pub struct CurveOptions {
     /// Memory policy of the threads.
     pub policy: MemoryPolicy,
     /// Largest working set of all threads together; `None` for four times the measured last-level caches in use.
-    pub largest: Option<Bytes>,
+    pub max_working_set: Option<Bytes>,
     /// Maximum share of the available memory to use, 0 to 1.
     pub memory_fraction: Fraction,
     /// Order in which a pointer chase visits the memory.
@@ -74,13 +74,13 @@ pub struct CurveOptions {
     /// Program to measure on the family of curves.
     pub program: Option<CommandLine>,
     /// True to also show kernels as points under the ceilings.
-    pub kernels: bool,
+    pub show_kernels: bool,
     /// Suffix of the figure names of the ceilings.
     pub suffix: &'static str,
     /// Time budget of the whole run.
     pub budget: Budget,
     /// Time budget of the run that contains this curve; `None` if the curve is the whole run.
-    pub whole: Option<Budget>,
+    pub run_budget: Option<Budget>,
     /// Exact number of rounds after the warm-up, regardless of the time.
     pub samples: Option<usize>,
 }
@@ -90,17 +90,17 @@ impl Default for CurveOptions {
         Self {
             pages: None,
             policy: MemoryPolicy::default(),
-            largest: None,
+            max_working_set: None,
             memory_fraction: Fraction(0.5),
             order: ChaseOrder::default(),
             mixes: Mix::FAMILY.to_vec(),
-            from: NodeChoice::Placed,
-            to: NodeChoice::Placed,
+            from: NodeChoice::FromOptions,
+            to: NodeChoice::FromOptions,
             program: None,
-            kernels: false,
+            show_kernels: false,
             suffix: "",
             budget: Budget::default(),
-            whole: None,
+            run_budget: None,
             samples: None,
         }
     }
@@ -133,7 +133,7 @@ trait Mode {
     fn memory(&self) -> Bytes;
 
     /// Returns the expected figures, if the plan determines them.
-    fn figures(&self) -> Vec<Figures> {
+    fn figures(&self) -> Vec<PossibleFigures> {
         Vec::new()
     }
 
@@ -231,31 +231,33 @@ impl PlannedRun for CurvePlan {
         ExpectedCost { time: Some(self.options.budget.time), memory: Some(self.mode.memory()) }
     }
 
-    fn figures(&self, site: &Site) -> Vec<Figures> {
+    fn figures(&self, site: &Site) -> Vec<PossibleFigures> {
         let rate = &[Unit::BytesPerSecond];
         let both: &[Unit] = &[Unit::BytesPerSecond, Unit::Seconds];
         let limited = nodegauge_machine::node_bandwidth(&site.machine, &[]).is_some();
         let test = self.curve.test();
         vec![match self.curve {
-            Curve::Ladder => Figures::new(GAUGE, test, ["65536"], rate)
+            Curve::Ladder => PossibleFigures::new(GAUGE, test, ["65536"], rate)
                 .with_name_rule(|name| name.parse::<u64>().is_ok()),
-            Curve::Latency => Figures::new(GAUGE, test, ["65536"], &[Unit::Seconds])
+            Curve::Latency => PossibleFigures::new(GAUGE, test, ["65536"], &[Unit::Seconds])
                 .with_name_rule(|name| name.parse::<u64>().is_ok()),
-            Curve::Matrix => Figures::new(GAUGE, test, ["n0->n0", "cpu0->cpu1"], both)
+            Curve::Matrix => PossibleFigures::new(GAUGE, test, ["n0->n0", "cpu0->cpu1"], both)
                 .with_name_rule(|name| name.contains("->"))
                 .with_known_limit(limited),
-            Curve::Loaded => Figures::new(GAUGE, test, loaded::names(), both),
-            Curve::Mix => Figures::new(GAUGE, test, mix::names(), rate).with_known_limit(limited),
+            Curve::Loaded => PossibleFigures::new(GAUGE, test, loaded::names(), both),
+            Curve::Mix => {
+                PossibleFigures::new(GAUGE, test, mix::names(), rate).with_known_limit(limited)
+            }
             Curve::Family => {
                 let mixes = self.options.mixes.iter().map(|mix| mix.name());
-                let mut names = nodegauge_gauge::family::names(mixes);
+                let mut names = nodegauge_gauge::family::figure_names(mixes);
                 let mut units = both;
                 if self.options.program.is_some() {
                     names.extend(family::NAMES.map(str::to_owned));
                     units = &[Unit::BytesPerSecond, Unit::Seconds, Unit::Factor];
                 }
-                Figures::new(GAUGE, test, names, units)
-                    .with_name_rule(nodegauge_gauge::family::is_point)
+                PossibleFigures::new(GAUGE, test, names, units)
+                    .with_name_rule(nodegauge_gauge::family::is_point_name)
                     .with_known_limit(limited)
             }
             Curve::Scaling | Curve::Ceilings => return self.mode.figures(),
@@ -263,7 +265,7 @@ impl PlannedRun for CurvePlan {
     }
 
     fn in_words(&self) -> String {
-        let is_one = self.options.suffix == ONE_THREAD;
+        let is_one = self.options.suffix == ONE_THREAD_SUFFIX;
         let of = if is_one { " of one thread" } else { "" };
         format!("the bandwidths{of}")
     }
@@ -273,7 +275,7 @@ impl PlannedRun for CurvePlan {
         let limits = Limits::from_budget(options.budget, options.samples);
         // Earlier curves of the run have used their own shares of the budget.
         let whole = options
-            .whole
+            .run_budget
             .map_or(limits, |all| Limits::from_budget(all, options.samples).from_now());
         let shortened =
             prediction::admit(curve, site, &placement, &mut options, &mut mode, &whole, observer)?;
@@ -333,7 +335,7 @@ impl CurveSetup<'_> {
     /// Returns the largest working set: the requested size or, by default, a size that exceeds the last-level caches in
     /// use. Adds a notice if no cache size is known.
     fn largest(&self, notices: &mut Vec<Notice>) -> Bytes {
-        if let Some(largest) = self.options.largest {
+        if let Some(largest) = self.options.max_working_set {
             return largest;
         }
         let caches = self.caches();
@@ -362,14 +364,18 @@ impl CurveSetup<'_> {
 
     /// Returns the kind of pages to use.
     fn pages(&self) -> RequestedPages {
-        self.options.pages.unwrap_or_else(|| best_pages(&self.site.machine))
+        self.options.pages.unwrap_or_else(|| default_pages(&self.site.machine))
     }
 
     /// Returns a CPU outside the placement. If the placement has a single thread, the core-to-core latency is measured
     /// between this thread and the CPU.
     fn spare(&self) -> Option<CpuId> {
         let used = self.placement.cpus();
-        self.site.topology.allowed().map(|thread| thread.cpu).find(|cpu| !used.contains(cpu))
+        self.site
+            .topology
+            .allowed_threads()
+            .map(|thread| thread.cpu)
+            .find(|cpu| !used.contains(cpu))
     }
 }
 
@@ -415,7 +421,7 @@ mod tests {
         let threads = if curve == Curve::Latency { 1 } else { 4 };
         let request = PlacementRequest { threads: Some(threads), ..PlacementRequest::default() };
         let placement = nodegauge_placement::plan(&site.topology, &request).unwrap();
-        let options = CurveOptions { largest: Some(size), ..CurveOptions::default() };
+        let options = CurveOptions { max_working_set: Some(size), ..CurveOptions::default() };
         CurvePlan::with_placement(curve, &site, placement, options, Vec::new())
     }
 

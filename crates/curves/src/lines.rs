@@ -12,16 +12,16 @@ use crate::run::{CurveRun, FigureOutline, TimeConversion};
 use nodegauge_arena::ArenaError;
 use nodegauge_machine::Topology;
 use nodegauge_machine::topology::HardwareThread;
-use nodegauge_measure::quantity::counted;
+use nodegauge_measure::quantity::count_in_words;
 use nodegauge_measure::record::{Measurement, Quoted, Status, Validity};
 use nodegauge_measure::regime::MAX_ROUND_TRIP;
-use nodegauge_measure::samples::{OneRegime, Sample};
+use nodegauge_measure::samples::{Sample, SamplesByRegime};
 use nodegauge_measure::schedule::policy;
 use nodegauge_measure::schedule::shuffle::Shuffler;
 use nodegauge_measure::{Seconds, stats};
 use nodegauge_placement::{CpuPair, Distance};
 use nodegauge_team::Team;
-use nodegauge_team::core_to_core::PairLines;
+use nodegauge_team::core_to_core::PairCacheLines;
 
 /// Maximum number of pairs for which all pairs are measured; sufficient for 48 CPUs.
 const ALL_PAIRS: usize = 1200;
@@ -30,7 +30,7 @@ pub(crate) const PAIRS_PER_CLASS: usize = 48;
 
 /// Returns the pairs of CPUs to measure, and true if these are all pairs of the allowed CPUs.
 pub(crate) fn pairs(topology: &Topology) -> (Vec<CpuPair>, bool) {
-    let threads: Vec<&HardwareThread> = topology.allowed().collect();
+    let threads: Vec<&HardwareThread> = topology.allowed_threads().collect();
     let mut all = Vec::new();
     for (i, x) in threads.iter().enumerate() {
         for y in &threads[i + 1..] {
@@ -54,13 +54,13 @@ pub(crate) fn pairs(topology: &Topology) -> (Vec<CpuPair>, bool) {
 /// Measures the pairs interleaved. A sample contains the median of the lines, followed by the value of each line; all
 /// are half of a round trip, in seconds.
 pub(crate) fn measure(run: &mut CurveRun<'_>, pairs: &[CpuPair]) -> Result<(), ArenaError> {
-    let phase = format!("core-to-core latency of {} of CPUs", counted(pairs.len(), "pair"));
-    let mut lines: Vec<Option<PairLines>> = pairs.iter().map(|_| None).collect();
-    let judged = run.samples(policy::CURVES, pairs.len(), &phase, |i| {
+    let phase = format!("core-to-core latency of {} of CPUs", count_in_words(pairs.len(), "pair"));
+    let mut lines: Vec<Option<PairCacheLines>> = pairs.iter().map(|_| None).collect();
+    let judged = run.take_samples(policy::CURVES, pairs.len(), &phase, |i| {
         let mut team = Team::start(&[vec![pairs[i].first], vec![pairs[i].second]])?;
         let own = match &mut lines[i] {
             Some(own) => own,
-            none => none.insert(PairLines::map()?),
+            none => none.insert(PairCacheLines::map()?),
         };
         let trips = own.measure_round_trips(&mut team)?;
         // The sample gets no regime, because the pairs of a run have different distances.
@@ -73,7 +73,7 @@ pub(crate) fn measure(run: &mut CurveRun<'_>, pairs: &[CpuPair]) -> Result<(), A
             places: Some(vec![vec![pair.first.0], vec![pair.second.0]]),
             distance: Some(pair.distance),
             what: Some("half of a cache line's round trip".to_owned()),
-            lines: Some(PairLines::COUNT as u64),
+            lines: Some(PairCacheLines::COUNT as u64),
             line_spread: spread(&judged, i),
             ..CurveConfig::default()
         };
@@ -84,7 +84,7 @@ pub(crate) fn measure(run: &mut CurveRun<'_>, pairs: &[CpuPair]) -> Result<(), A
             config,
             validity: Validity::valid(),
         };
-        if !run.add(&judged, i, 0, figure) {
+        if !run.add_figure(&judged, i, 0, figure) {
             left_out += 1;
         } else if let Some(m) = run.outcome.measurements.last_mut() {
             doubt_long_trip(m);
@@ -108,7 +108,7 @@ fn with_median(trips: &[f64]) -> Vec<f64> {
 
 /// Returns the difference between the slowest and the fastest line of a pair, divided by the fastest. The value of a
 /// line is the median of its samples.
-fn spread(judged: &OneRegime, cell: usize) -> Option<f64> {
+fn spread(judged: &SamplesByRegime, cell: usize) -> Option<f64> {
     let lines = 1..judged.parts(cell);
     let medians: Vec<f64> = lines.map(|line| stats::median(&judged.seconds(cell, line))).collect();
     let fastest = medians.iter().copied().reduce(f64::min)?;
@@ -159,13 +159,13 @@ mod tests {
             turn(&[2.9, 3.0, 2.2]),
             turn(&[2.0, 3.0, 2.2]),
         ];
-        let judged = OneRegime::new(vec![turns], &[]);
+        let judged = SamplesByRegime::new(vec![turns], &[]);
         let near = |x: f64, y: f64| (x - y).abs() < 1e-9;
         assert!(near(stats::median(&judged.seconds(0, 0)), 1.1));
         assert!(near(spread(&judged, 0).unwrap(), 0.5));
         // A turn without a time has no value, and no spread.
         let lost = vec![turn(&[f64::INFINITY; 3]), turn(&[f64::NAN; 3])];
-        let without_times = OneRegime::new(vec![lost], &[]);
+        let without_times = SamplesByRegime::new(vec![lost], &[]);
         assert!(without_times.cell_samples(0).is_none());
         assert_eq!(spread(&without_times, 0), None);
     }

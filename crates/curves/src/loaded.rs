@@ -9,29 +9,29 @@
 
 use nodegauge_analysis::conclusion::Obstacle;
 use nodegauge_chase::{Load, measure_wait_loop_time};
-use nodegauge_gauge::family::{Knee, LoadPoint, SHARES, knee};
+use nodegauge_gauge::family::{Knee, LOAD_PERCENTS, LoadPoint, knee};
 use nodegauge_measure::{BytesPerSec, Seconds};
 
 /// Duration of a sample, seconds.
 pub(crate) const SAMPLE_SECONDS: f64 = 4e-3;
 /// Name of the figure for the read rate at which latency is twice the idle latency.
-pub(crate) const AT_KNEE: &str = "bandwidth_at_2x_idle";
+pub(crate) const KNEE_BANDWIDTH: &str = "bandwidth_at_2x_idle";
 
 /// Returns the suffix of the names of figures at a load, after `latency_` or `bandwidth_`: `idle` for share 0,
 /// otherwise e.g. `load50`.
-pub(crate) fn step(share: u32) -> String {
+pub(crate) fn load_suffix(share: u32) -> String {
     if share == 0 { "idle".to_owned() } else { format!("load{share}") }
 }
 
 /// Returns the figure names that begin with `kind`, one per load.
-fn kind_names(kind: &str) -> [String; SHARES.len()] {
-    SHARES.map(|share| format!("{kind}_{}", step(share)))
+fn kind_names(kind: &str) -> [String; LOAD_PERCENTS.len()] {
+    LOAD_PERCENTS.map(|share| format!("{kind}_{}", load_suffix(share)))
 }
 
 /// Returns the names of all figures.
 pub(super) fn names() -> Vec<String> {
     let rates = kind_names("bandwidth").into_iter().skip(1);
-    kind_names("latency").into_iter().chain(rates).chain([AT_KNEE.to_owned()]).collect()
+    kind_names("latency").into_iter().chain(rates).chain([KNEE_BANDWIDTH.to_owned()]).collect()
 }
 
 /// Times from which the pauses of the loaders are computed.
@@ -45,13 +45,13 @@ pub(crate) struct LoaderTimes {
 
 impl LoaderTimes {
     /// Returns the times of a load. At full rate, its `loaders` threads together take `per_byte` seconds per byte.
-    pub(crate) fn calibrated(load: &Load<'_>, per_byte: f64, loaders: u64) -> Self {
+    pub(crate) fn from_load(load: &Load<'_>, per_byte: f64, loaders: u64) -> Self {
         let bytes = load.block_bytes() * loaders;
         Self { block: (bytes as f64 * per_byte).min(1.0), spin: measure_wait_loop_time() }
     }
 
     /// Returns the pause between two blocks at `share` percent of the full rate, seconds; `None` without load.
-    pub(crate) fn pause(&self, share: u32) -> Option<f64> {
+    pub(crate) fn pause_seconds(&self, share: u32) -> Option<f64> {
         self.spins(share).map(|spins| spins as f64 * self.spin)
     }
 

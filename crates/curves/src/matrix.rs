@@ -31,9 +31,9 @@ const LOOPS: usize = 2;
 /// Index of the time per load in a sample; it follows the times of the loops and precedes the time of flushed lines.
 const CHASE: usize = LOOPS;
 /// Suffix of the names of write bandwidths.
-pub(crate) const WRITE: &str = "_write";
+pub(crate) const WRITE_SUFFIX: &str = "_write";
 /// Minimum share of a region's pages on its NUMA node; with a smaller share, the figure is suspect.
-pub(crate) const MIN_ON_NODE: f64 = 0.99;
+pub(crate) const MIN_LOCAL_SHARE: f64 = 0.99;
 
 /// NUMA node with CPUs, whose cores read memory.
 pub(crate) struct ReaderNode {
@@ -77,8 +77,8 @@ pub(super) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<M
     let usable = setup.usable();
     let regions = 2 * matrix.memories.len() as u64;
     let room = Bytes(usable.0 / regions / ROUND * ROUND);
-    let wanted = setup.options.largest.unwrap_or_else(|| memory_working_set(caches));
-    let size = match setup.options.largest {
+    let wanted = setup.options.max_working_set.unwrap_or_else(|| memory_working_set(caches));
+    let size = match setup.options.max_working_set {
         None if wanted > room && room >= llc.map_or(wanted, |llc| Bytes(llc.0 * TIMES_LLC)) => {
             let text = format!(
                 "{regions} regions of {wanted} do not fit in the usable memory of {usable}; \
@@ -121,7 +121,7 @@ pub(super) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<M
 fn one_per_core(topology: &Topology, node: Option<usize>) -> Vec<CpuId> {
     let mut cores = BTreeSet::new();
     let mut cpus = Vec::new();
-    for thread in topology.allowed() {
+    for thread in topology.allowed_threads() {
         let is_here = node.is_none_or(|node| thread.node.unwrap_or(0) == node);
         if is_here && cores.insert(thread.core) {
             cpus.push(thread.cpu);
@@ -149,7 +149,7 @@ fn nodes(topology: &Topology) -> Matrix {
     };
     let with_device = topology.nodes.iter();
     let of_devices = with_device.filter_map(|node| Some((node.id, node.device.clone()?))).collect();
-    let none = SetRange { first: Bytes(0), most: Bytes(0) };
+    let none = SetRange { min: Bytes(0), max: Bytes(0) };
     Matrix {
         readers,
         memories,
@@ -180,12 +180,14 @@ pub(crate) fn readers_and_memories(topology: &Topology) -> (Vec<ReaderNode>, Vec
 
 impl Mode for Matrix {
     fn memory(&self) -> Bytes {
-        (Bytes(self.bytes) + self.chased.first) * self.memories.len() as u64
+        (Bytes(self.bytes) + self.chased.min) * self.memories.len() as u64
     }
 
     fn predicted(&self, times: &CurveTimes<'_>) -> PredictedTime {
-        let of_cell =
-            |_| times.loops(Bytes(self.bytes), LOOPS as u32) + times.chase(self.chased.first);
+        let of_cell = |_| {
+            times.predict_loops(Bytes(self.bytes), LOOPS as u32)
+                + times.predict_chase(self.chased.min)
+        };
         self.cells().iter().map(of_cell).sum()
     }
 
@@ -219,7 +221,7 @@ impl Matrix {
 
     fn nodes(&self, run: &mut CurveRun<'_>) -> Result<(), ArenaError> {
         let setup = run.setup;
-        run.observer.phase(&format!("preparing {} on each NUMA node", Bytes(2 * self.bytes)));
+        run.observer.begin_phase(&format!("preparing {} on each NUMA node", Bytes(2 * self.bytes)));
         let mut pools = Vec::new();
         let mut chasers = Vec::new();
         for readers in &self.readers {
@@ -254,7 +256,7 @@ impl Matrix {
         for (reader, memory) in &cells {
             let chase = chases[*memory].clone();
             let buffers = memories[*memory].read.split(pools[*reader].workers(), self.bytes);
-            let loops = [traffic::reader(), writer()];
+            let loops = [traffic::read_loop(), writer()];
             work.push((
                 chase,
                 loops.map(|variant| WorkingSetLoop::new(variant, buffers.bytes())),
@@ -262,7 +264,7 @@ impl Matrix {
             ));
         }
         let phase = "measuring all pairs of NUMA nodes, interleaved";
-        let judged = run.samples(policy::NODES, cells.len(), phase, |i| {
+        let judged = run.take_samples(policy::NODES, cells.len(), phase, |i| {
             let (chase, loops, buffers) = &mut work[i];
             let pool = &mut pools[cells[i].0];
             let chaser = &mut chasers[cells[i].0];
@@ -291,10 +293,10 @@ impl Matrix {
                         (region, &readers.cpus[..1], TimeConversion::Seconds, Quoted::Median)
                     }
                 };
-                let (pages, mut validity) = run::pages_got(region.mapping());
-                let got = run::nodes_got(region.mapping());
+                let (pages, mut validity) = run::actual_pages(region.mapping());
+                let got = run::actual_nodes(region.mapping());
                 let on_node = got.map(|got| got.get(&node.0).copied().unwrap_or_default());
-                if let Some(share) = on_node.filter(|share| share.0 < MIN_ON_NODE) {
+                if let Some(share) = on_node.filter(|share| share.0 < MIN_LOCAL_SHARE) {
                     let share = share.in_whole_percent();
                     let reason = format!("only {share} of the region is on NUMA node {node}");
                     validity.add(Status::Suspect, reason);
@@ -320,7 +322,7 @@ impl Matrix {
                     config.flushed_s = memory_chase::flushed_load_time(&judged, i, CHASE + 1);
                     config.firmware = firmware.and_then(|access| Some(access.latency?.0));
                 } else if loops[part].kernel() == Kernel::Write {
-                    suffix = WRITE;
+                    suffix = WRITE_SUFFIX;
                     config.firmware = firmware.and_then(|access| Some(access.write?.0));
                 } else {
                     config.firmware = firmware.and_then(|access| Some(access.read?.0));
@@ -332,7 +334,7 @@ impl Matrix {
                     config,
                     validity,
                 };
-                run.add(&judged, i, part, figure);
+                run.add_figure(&judged, i, part, figure);
             }
         }
         Ok(())

@@ -10,7 +10,7 @@ use crate::CurveSetup;
 use crate::run::CurveRun;
 use nodegauge_arena::ArenaError;
 use nodegauge_chase::{ChainPlace, Chase, Cycle, MemoryRegion, WitnessedPool};
-use nodegauge_measure::samples::OneRegime;
+use nodegauge_measure::samples::SamplesByRegime;
 use nodegauge_measure::{Bytes, clock, stats};
 
 /// Number of pairs of a chase and flushed loads that are compared to decide whether a cache serves part of the loads.
@@ -23,7 +23,7 @@ const SEARCH: f64 = 0.25;
 
 /// Returns the median time per load of flushed lines, seconds. `part` is the index of this time in the samples of the
 /// cell.
-pub(crate) fn flushed_load_time(judged: &OneRegime, cell: usize, part: usize) -> Option<f64> {
+pub(crate) fn flushed_load_time(judged: &SamplesByRegime, cell: usize, part: usize) -> Option<f64> {
     let seconds = if part < judged.parts(cell) { judged.seconds(cell, part) } else { Vec::new() };
     Some(stats::median(&seconds)).filter(|seconds| seconds.is_finite())
 }
@@ -31,15 +31,15 @@ pub(crate) fn flushed_load_time(judged: &OneRegime, cell: usize, part: usize) ->
 /// Minimum and maximum working set of a chase through memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SetRange {
-    pub first: Bytes,
-    pub most: Bytes,
+    pub min: Bytes,
+    pub max: Bytes,
 }
 
 impl SetRange {
-    /// Returns a range from `first` to `room` bytes. If the user requested the size, the range contains only `first`.
-    pub(crate) fn from_setup(setup: CurveSetup<'_>, first: Bytes, room: Bytes) -> Self {
-        let most = if setup.options.largest.is_some() { first } else { room.max(first) };
-        Self { first, most }
+    /// Returns a range from `min` to `room` bytes. If the user requested the size, the range contains only `min`.
+    pub(crate) fn from_setup(setup: CurveSetup<'_>, min: Bytes, room: Bytes) -> Self {
+        let max = if setup.options.max_working_set.is_some() { min } else { room.max(min) };
+        Self { min, max }
     }
 }
 
@@ -81,14 +81,14 @@ impl ChasedMemory {
         map: &mut MapSet<'_>,
     ) -> Result<Self, ArenaError> {
         let end = run.limits.budget.mul_f64(SEARCH);
-        let mut bytes = sets.first.0;
+        let mut bytes = sets.min.0;
         loop {
             let began = clock::now();
             let memory = Self::new(run.setup, chaser, bytes, map)?;
             let grown = bytes.saturating_mul(2);
             // The next set takes twice as long.
             let late = run.limits.elapsed() + (clock::now() - began) * 2 > end;
-            if grown > sets.most.0 || late || !memory.is_cached(chaser)? {
+            if grown > sets.max.0 || late || !memory.is_cached(chaser)? {
                 return Ok(memory);
             }
             bytes = grown;

@@ -1,6 +1,6 @@
 //! Prediction of the time of a curve before it allocates memory, and reduction of its working set if the time is short.
 
-use crate::run::SMALLER;
+use crate::run::SMALLER_SET_ADVICE;
 use crate::{Curve, CurveOptions, CurveSetup, Mode, TIMES_LLC, notice, plan_mode};
 use nodegauge_arena::{ArenaError, MemoryRates};
 use nodegauge_gauge::Site;
@@ -26,7 +26,7 @@ pub(crate) struct CurveTimes<'a> {
 impl CurveTimes<'_> {
     /// Returns the time of measuring `loops` loops over a working set of `bytes` in total for all workers. For each
     /// loop, the working set is touched, filled and checked, and it is filled again before each turn.
-    pub(crate) fn loops(&self, bytes: Bytes, loops: u32) -> PredictedTime {
+    pub(crate) fn predict_loops(&self, bytes: Bytes, loops: u32) -> PredictedTime {
         let once = self.rates.rewrite_time(bytes);
         let set_up = self.rates.touch_time(bytes) + 2 * loops * once;
         let turn = (1 + loops) * once;
@@ -36,14 +36,14 @@ impl CurveTimes<'_> {
 
     /// Returns the time of measuring the points of curves. A point takes `seconds`, and its warm-up takes the same
     /// time. The shortest run has `least` points, the likely run has `all` points.
-    pub(crate) fn points(least: usize, all: usize, seconds: f64) -> PredictedTime {
+    pub(crate) fn predict_points(least: usize, all: usize, seconds: f64) -> PredictedTime {
         let turn = Duration::from_secs_f64(2.0 * seconds);
         let rounds = 1 + policy::CURVES_AFTER_SETUP.sufficient_rounds() as u32;
         PredictedTime { min: MIN_ROUNDS * turn * least as u32, likely: rounds * turn * all as u32 }
     }
 
     /// Returns the time of measuring a chase through `bytes`, all of which one worker touches.
-    pub(crate) fn chase(&self, bytes: Bytes) -> PredictedTime {
+    pub(crate) fn predict_chase(&self, bytes: Bytes) -> PredictedTime {
         // The cycle is determined and written at random places.
         let set_up = self.rates.touch_time(bytes)
             + self.rates.dependent_load_time(2 * bytes.0 / LINE as u64);
@@ -89,14 +89,14 @@ impl Predictable for PredictedCurve<'_> {
         if self.is_given || !is_enough {
             return false;
         }
-        self.options.largest = Some(half);
+        self.options.max_working_set = Some(half);
         let Ok(mode) = plan_mode(self.curve, self.setup(), &mut Vec::new()) else { return false };
         *self.mode = mode;
         true
     }
 
     fn shortening_options(&self) -> &str {
-        SMALLER
+        SMALLER_SET_ADVICE
     }
 }
 
@@ -117,13 +117,13 @@ pub(crate) fn admit(
     if limits.samples.is_some() {
         return Ok(None);
     }
-    observer.phase("predicting the time of the run");
+    observer.begin_phase("predicting the time of the run");
     let pages = CurveSetup { site, placement, options }.pages();
     let rates =
         MemoryRates::probe(&placement.thread_cpus(), pages, &options.policy, mode.memory())?;
     let before = mode.memory();
     let share = options.budget.time.as_secs_f64() / limits.budget.as_secs_f64();
-    let is_given = options.largest.is_some();
+    let is_given = options.max_working_set.is_some();
     let mut run = PredictedCurve { curve, site, placement, options, mode, rates, is_given, share };
     limits.admit(&mut run)?;
     let now = run.mode.memory();

@@ -3,7 +3,7 @@
 
 use crate::GAUGE;
 use crate::config::CurveConfig;
-use crate::levels::{self, Dot, MachineCache, NamedLevel};
+use crate::levels::{self, CurvePoint, MachineCache, NamedLevel};
 use crate::{Curve, CurveSetup, notice};
 use nodegauge_arena::ArenaError;
 use nodegauge_arena::PagedMapping;
@@ -21,7 +21,7 @@ use nodegauge_kernels::{self as kernels, Kernel, ResidentLoop, Stores};
 use nodegauge_machine::CpuId;
 use nodegauge_measure::notice::add_new;
 use nodegauge_measure::record::{Measurement, Quoted, Status, Validity};
-use nodegauge_measure::samples::{OneRegime, Sample};
+use nodegauge_measure::samples::{Sample, SamplesByRegime};
 use nodegauge_measure::schedule::{Limits, RepetitionPolicy, Schedule, Turn, policy};
 use nodegauge_measure::{
     BytesPerSec, Failure, Fraction, NoticeId, Observer, Outcome, Seconds, Unit,
@@ -32,7 +32,7 @@ use std::ops::{Deref, Range};
 /// Number of vector widths that the choice of loops tries, beginning with the widest.
 const WIDTHS: usize = 2;
 /// Advice in hints on how to shorten a run.
-pub(crate) const SMALLER: &str = "a smaller working set (--size)";
+pub(crate) const SMALLER_SET_ADVICE: &str = "a smaller working set (--size)";
 /// Size of the part of a worker's working set that a trial of loops uses if the working set is larger than the caches,
 /// bytes. A pass over the part takes much longer than a barrier; successive trials use different parts.
 const TRIAL_PART: usize = 8 << 20;
@@ -83,14 +83,14 @@ pub(crate) enum TimeConversion<'a> {
 
 /// Cells with their samples, sorted by regime, and the failures of lost cells.
 pub(crate) struct TimedCells {
-    regime: OneRegime,
+    regime: SamplesByRegime,
     series: Series,
 }
 
 impl Deref for TimedCells {
-    type Target = OneRegime;
+    type Target = SamplesByRegime;
 
-    fn deref(&self) -> &OneRegime {
+    fn deref(&self) -> &SamplesByRegime {
         &self.regime
     }
 }
@@ -107,7 +107,7 @@ pub(crate) struct FigureOutline<'a> {
 
 impl CurveRun<'_> {
     /// Takes interleaved samples of `cells` cells.
-    pub(crate) fn samples(
+    pub(crate) fn take_samples(
         &mut self,
         policy: RepetitionPolicy,
         cells: usize,
@@ -125,7 +125,7 @@ impl CurveRun<'_> {
         phase: &str,
         mut turn: impl FnMut(usize) -> Result<Sample, ArenaError>,
     ) -> Result<TimedCells, Failure> {
-        self.observer.phase(phase);
+        self.observer.begin_phase(phase);
         let mut series =
             Series::new(policy, self.limits, warm_up.len()).with_setup_samples(warm_up);
         series.run(
@@ -134,7 +134,7 @@ impl CurveRun<'_> {
             None,
         )?;
         series.end(&mut self.outcome);
-        let regime = series.one_regime(&self.known_trips());
+        let regime = series.samples_by_regime(&self.known_trips());
         self.outcome.findings.extend(regime_finding(&regime.trips, self.setup.is_guest()));
         Ok(TimedCells { regime, series })
     }
@@ -144,7 +144,7 @@ impl CurveRun<'_> {
         let places = self.setup.placement.thread_cpus();
         let places: Vec<Vec<u32>> =
             places.iter().map(|place| place.iter().map(|cpu| cpu.0).collect()).collect();
-        self.setup.site.round_trips.between(&places)
+        self.setup.site.round_trips.for_places(&places)
     }
 
     /// Starts a worker for each thread.
@@ -159,7 +159,7 @@ impl CurveRun<'_> {
         spare: Option<CpuId>,
     ) -> Result<WitnessedPool, ArenaError> {
         let pool = WitnessedPool::start(places, spare)?;
-        self.outcome.details.extend(pool.observed().iter().map(ToString::to_string));
+        self.outcome.details.extend(pool.observed_affinities().iter().map(ToString::to_string));
         Ok(pool)
     }
 
@@ -205,7 +205,7 @@ impl CurveRun<'_> {
         let mut field: Vec<WorkingSetLoop> =
             variants.iter().map(|variant| WorkingSetLoop::new(*variant, bytes)).collect();
         let trial = RepetitionPolicy {
-            measure: Fraction(until * policy::CURVES.choose.0),
+            measurement_share: Fraction(until * policy::CURVES.choice_share.0),
             ..policy::LOOPS
         };
         let limits = Limits { samples: None, ..self.limits };
@@ -227,9 +227,9 @@ impl CurveRun<'_> {
     /// True if the user set the budget and the share `until` of the time for choices has elapsed. In this case, also
     /// adds a notice.
     fn is_chosen_late(&mut self, until: f64) -> bool {
-        let whole = self.setup.options.whole.unwrap_or(self.setup.options.budget);
-        let end = self.limits.budget.mul_f64(until * policy::CURVES.choose.0);
-        let of_whole = Limits { asked: whole.asked, ..self.limits };
+        let whole = self.setup.options.run_budget.unwrap_or(self.setup.options.budget);
+        let end = self.limits.budget.mul_f64(until * policy::CURVES.choice_share.0);
+        let of_whole = Limits { is_set_by_user: whole.is_set_by_user, ..self.limits };
         let is_late = of_whole.must_be_kept() && self.limits.elapsed() >= end;
         if is_late {
             let text = "no time left to compare the loops of each kernel: some were chosen by \
@@ -240,13 +240,14 @@ impl CurveRun<'_> {
     }
 
     /// Returns the configuration and the validity that all figures of a pool on a memory region share.
-    pub(crate) fn common(
+    pub(crate) fn config_and_validity(
         &self,
         pool: &WitnessedPool,
         region: &MemoryRegion,
     ) -> (CurveConfig, Validity) {
-        let (pages, doubts) = pages_got(region.mapping());
-        let places = pool.observed().iter().map(|thread| thread.cpus.iter().map(|cpu| cpu.0));
+        let (pages, doubts) = actual_pages(region.mapping());
+        let places =
+            pool.observed_affinities().iter().map(|thread| thread.cpus.iter().map(|cpu| cpu.0));
         let config = CurveConfig {
             threads: Some(pool.workers() as u64),
             places: Some(places.map(Iterator::collect).collect()),
@@ -255,7 +256,7 @@ impl CurveRun<'_> {
             pages: Some(pages),
             numa: Some(NumaConfig {
                 asked: self.setup.options.policy.to_string(),
-                got: nodes_got(region.mapping()),
+                got: actual_nodes(region.mapping()),
                 ..NumaConfig::default()
             }),
             ..CurveConfig::default()
@@ -265,7 +266,7 @@ impl CurveRun<'_> {
 
     /// Adds the figure for one part of the samples of a cell. For a lost cell without counting samples, adds an invalid
     /// figure without a value. Otherwise, adds nothing if no sample counts. Returns true if the figure has a value.
-    pub(crate) fn add(
+    pub(crate) fn add_figure(
         &mut self,
         judged: &TimedCells,
         cell: usize,
@@ -302,7 +303,7 @@ impl CurveRun<'_> {
                 m = m.traffic(traffic.memory_traffic(reported_value, allocates));
                 m = add_memory_limit(m, &self.setup.site.machine, config.numa.as_ref());
             }
-            if let Some(wrong) = &traffic.wrong {
+            if let Some(wrong) = &traffic.wrong_value {
                 validity.add(Status::Invalid, wrong_values_reason(wrong));
             }
             let seconds = amount.map(|amount| amount / reported_value);
@@ -361,16 +362,16 @@ impl CurveRun<'_> {
 
     /// Returns the levels of a curve. If `whole` is true because all working sets were measured, contradictions with
     /// the reported caches become notices.
-    pub(crate) fn levels(
+    pub(crate) fn name_levels(
         &mut self,
-        dots: &[Dot],
+        dots: &[CurvePoint],
         reported: &[MachineCache],
         whole: bool,
     ) -> Vec<NamedLevel> {
         let named =
-            levels::name_levels(dots, levels::levels(dots), reported, self.setup.is_guest());
+            levels::name_levels(dots, levels::find_levels(dots), reported, self.setup.is_guest());
         if whole {
-            let other = levels::other_method(self.curve == Curve::Latency);
+            let other = levels::difference_reason(self.curve == Curve::Latency);
             let shared = reported.last().filter(|cache| cache.level > 2);
             let shared = shared.map(|cache| format!("L{} ", cache.level));
             for mut text in levels::disagreements(dots, &named, reported) {
@@ -385,15 +386,15 @@ impl CurveRun<'_> {
 }
 
 /// Returns the share of a mapping on each NUMA node; `None` if the kernel does not report it.
-pub(crate) fn nodes_got(mapping: &PagedMapping) -> Option<BTreeMap<u32, Fraction>> {
+pub(crate) fn actual_nodes(mapping: &PagedMapping) -> Option<BTreeMap<u32, Fraction>> {
     let (start, length) = mapping.range();
     let got = location::range_shares(start, length)?;
     Some(got.into_iter().map(|(node, share)| (node.0, share)).collect())
 }
 
 /// Returns the requested and the actual pages of a mapping, and the validity: suspect if they differ.
-pub(crate) fn pages_got(mapping: &PagedMapping) -> (PagesConfig, Validity) {
-    let asked = mapping.pages_asked();
+pub(crate) fn actual_pages(mapping: &PagedMapping) -> (PagesConfig, Validity) {
+    let asked = mapping.requested_pages();
     let got = mapping.page_size_shares().ok();
     let mut validity = Validity::valid();
     if let Some(doubt) = got.as_ref().and_then(|got| page_size_reason(asked, got, "memory")) {

@@ -14,7 +14,7 @@ mod ecm;
 mod miss;
 
 pub(crate) use ecm::contributions;
-pub(crate) use miss::{compared, share_in_words};
+pub(crate) use miss::{compared_figures, correct_share_in_words};
 
 use crate::ceilings::{self, Level};
 use crate::config::CurveConfig;
@@ -22,16 +22,16 @@ use crate::mix::Mix;
 use crate::prediction::CurveTimes;
 use crate::run::{CurveRun, FigureOutline, TimeConversion, TimedCells};
 use crate::{CurveSetup, GAUGE, Mode, ladder, memory_working_set, notice, refuse_below, too_large};
-use nodegauge_analysis::expect::Figures;
+use nodegauge_analysis::expect::PossibleFigures;
 use nodegauge_arena::ArenaError;
 use nodegauge_arena::names::{PREDICTION, SCALING};
 use nodegauge_chase::traffic::{self, WorkingSetLoop};
 use nodegauge_chase::{MemoryRegion, RegionBuffers, TIMES_LLC, WitnessedPool};
-use nodegauge_gauge::family::SATURATED;
+use nodegauge_gauge::family::SATURATED_PREFIX;
 use nodegauge_gauge::roofline::MEMORY;
 use nodegauge_kernels::{Element, Kernel, Stores};
 use nodegauge_machine::{CpuId, Topology};
-use nodegauge_measure::quantity::counted;
+use nodegauge_measure::quantity::count_in_words;
 use nodegauge_measure::record::{Measurement, Quoted, Validity};
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::{PredictedTime, RemainingTime, policy};
@@ -63,14 +63,14 @@ pub(crate) fn figure_name(kernel: Kernel, threads: usize) -> String {
 }
 
 /// Returns the figure name of a kernel on one core in a level, e.g. `copy_one_L2`.
-pub(crate) fn core_name(kernel: Kernel, level: &str) -> String {
+pub(crate) fn one_core_figure_name(kernel: Kernel, level: &str) -> String {
     format!("{kernel}{ONE_CORE}{level}")
 }
 
 /// True if a figure name is of one of three kinds: a kernel with a number of threads, a kernel on one core, or a mix.
-pub(crate) fn is_name(name: &str) -> bool {
+pub(crate) fn is_figure_name(name: &str) -> bool {
     let threads = name.rsplit_once('_').is_some_and(|(_, count)| count.parse::<u32>().is_ok());
-    threads || name.contains(ONE_CORE) || name.starts_with(SATURATED)
+    threads || name.contains(ONE_CORE) || name.starts_with(SATURATED_PREFIX)
 }
 
 /// Returns the mix of lines that a kernel moves with regular stores, including lines that are read only to be
@@ -187,15 +187,15 @@ pub(crate) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<S
     let first = setup.placement.threads[0].clone();
     let caches = setup.site.cache_capacity(&first.cpus);
     let granule = 4096;
-    let asked = setup.options.largest.map(|all| all.0 / threads as u64);
+    let asked = setup.options.max_working_set.map(|all| all.0 / threads as u64);
     let mut set = asked.unwrap_or_else(|| memory_working_set(caches).0) & !(granule - 1);
-    let least = ladder::SMALLEST * threads as u64;
+    let least = ladder::MIN_WORKING_SET * threads as u64;
     refuse_below(Bytes(least), Bytes(set * threads as u64))?;
     let usable = setup.usable();
     let needed = Bytes(set * threads as u64);
     if needed > usable {
         set = (usable.0 / threads as u64) & !(granule - 1);
-        if asked.is_some() || set < ladder::SMALLEST {
+        if asked.is_some() || set < ladder::MIN_WORKING_SET {
             return Err(too_large("a working set for each thread", needed, usable));
         }
         let text = format!(
@@ -274,7 +274,7 @@ impl Scaling {
         run: &mut CurveRun<'_>,
         of: &mut ScalingRun<'_>,
     ) -> Result<Vec<Vec<Sample>>, ArenaError> {
-        run.observer.phase("choosing the fastest loop for each kernel");
+        run.observer.begin_phase("choosing the fastest loop for each kernel");
         let mut kernels = KERNELS.to_vec();
         let of_mixes = MIXES.map(Mix::kernel).into_iter();
         kernels.extend(of_mixes.filter(|kernel| !KERNELS.contains(kernel)));
@@ -287,15 +287,15 @@ impl Scaling {
                 run.find_fastest_loop(until, of.last(), buffers, *kernel, &[STORES], bytes)?;
             prepared.extend(fastest.map(|variant| WorkingSetLoop::new(variant, bytes)));
         }
-        run.observer.phase("checking every element");
+        run.observer.begin_phase("checking every element");
         for each in &mut prepared {
             each.prepare(of.last(), buffers)?;
         }
         for (number, level) in self.levels.iter().enumerate() {
             let mut loops = with_kernels(&prepared, &CORE_KERNELS);
-            if level.set != self.set {
+            if level.working_set != self.set {
                 for each in &mut loops {
-                    *each = WorkingSetLoop::new(each.variant(), level.set as usize);
+                    *each = WorkingSetLoop::new(each.variant(), level.working_set as usize);
                     each.prepare(&mut of.pools[0], of.buffers)?;
                 }
             }
@@ -315,7 +315,7 @@ impl Scaling {
         let mut longest = std::time::Duration::ZERO;
         for (done, count) in order.into_iter().enumerate() {
             // A turn with fewer threads takes hardly longer than one with more.
-            if done > 0 && (run.observer.interrupted() || !time.allows(longest, longest)) {
+            if done > 0 && (run.observer.is_interrupted() || !time.allows(longest, longest)) {
                 left_out.push(self.counts[count]);
                 continue;
             }
@@ -326,7 +326,7 @@ impl Scaling {
             longest = longest.max(taken);
             time.accept(taken);
         }
-        if !left_out.is_empty() && !run.observer.interrupted() {
+        if !left_out.is_empty() && !run.observer.is_interrupted() {
             left_out.sort_unstable();
             let all: Vec<String> = left_out.iter().map(ToString::to_string).collect();
             let text = format!(
@@ -339,13 +339,13 @@ impl Scaling {
     }
 
     /// Returns the configuration and the validity that all figures of a pool share.
-    fn common(
+    fn config_and_validity(
         &self,
         run: &CurveRun<'_>,
         pool: &WitnessedPool,
         region: &MemoryRegion,
     ) -> (CurveConfig, Validity) {
-        let (mut config, mut validity) = run.common(pool, region);
+        let (mut config, mut validity) = run.config_and_validity(pool, region);
         if pool.workers() < self.threads() {
             config.places_asked = None;
         }
@@ -380,7 +380,7 @@ impl Scaling {
         for number in numbers {
             let cell = of.cells[number];
             let pool = &of.pools[of.pool(cell)];
-            let (config, doubts) = self.common(run, pool, region);
+            let (config, doubts) = self.config_and_validity(run, pool, region);
             for (part, traffic) in of.loops[number].iter().enumerate() {
                 let kernel = traffic.kernel();
                 let workers = pool.workers();
@@ -391,20 +391,20 @@ impl Scaling {
                     ScalingCell::OneCore(level) => {
                         let level = &self.levels[level];
                         config.level = Some(level.name.clone());
-                        config.level_reported_bytes = level.reported;
-                        config.thread_bytes = Some(level.set);
-                        if level.reported.is_some() {
-                            validity = run.common(pool, region).1;
+                        config.level_reported_bytes = level.reported_bytes;
+                        config.thread_bytes = Some(level.working_set);
+                        if level.reported_bytes.is_some() {
+                            validity = run.config_and_validity(pool, region).1;
                             in_memory = false;
                         }
-                        core_name(kernel, &level.name)
+                        one_core_figure_name(kernel, &level.name)
                     }
                     ScalingCell::Mixes => {
                         let spec = kernel.spec();
                         config.reads = Some(spec.reads.len() as u64);
                         config.writes = Some(spec.writes.is_some().into());
                         let mix = MIXES.into_iter().find(|mix| mix.kernel() == kernel);
-                        format!("{SATURATED}{}", mix.map_or("?", Mix::name))
+                        format!("{SATURATED_PREFIX}{}", mix.map_or("?", Mix::name))
                     }
                     ScalingCell::Threads(_) => figure_name(kernel, workers),
                 };
@@ -418,7 +418,7 @@ impl Scaling {
                     config,
                     validity,
                 };
-                run.add(judged, number, part, figure);
+                run.add_figure(judged, number, part, figure);
             }
         }
     }
@@ -442,7 +442,7 @@ impl Scaling {
             }
         }
         run.outcome.measurements.extend(predictions);
-        let missed = miss::prediction_errors_in_words(&compared(&run.outcome.measurements));
+        let missed = miss::prediction_errors_in_words(&compared_figures(&run.outcome.measurements));
         run.outcome.notices.extend(missed.map(|text| notice(NoticeId::Contradicted, text)));
         if run.setup.site.machine.processor.write_allocate != Some(true) {
             let text = "whether this processor reads a line before it overwrites it is unknown: predictions assume that \
@@ -466,8 +466,9 @@ impl<'a> PredictionInputs<'a> {
     /// Returns the inputs for a kernel from these figures; `None` if one is missing.
     fn find(figures: &'a [Measurement], kernel: Kernel) -> Option<Self> {
         let mix = kernel_mix(kernel)?;
-        let one_core = measured_figure(figures, &core_name(one_core_kernel(kernel), MEMORY))?;
-        let all = measured_figure(figures, &format!("{SATURATED}{mix}"))?;
+        let one_core =
+            measured_figure(figures, &one_core_figure_name(one_core_kernel(kernel), MEMORY))?;
+        let all = measured_figure(figures, &format!("{SATURATED_PREFIX}{mix}"))?;
         Some(Self { kernel, mix, one_core, all })
     }
 
@@ -492,7 +493,7 @@ impl<'a> PredictionInputs<'a> {
             reads: Some(mix.kernel().spec().reads.len() as u64),
             writes: Some(mix.kernel().writes().into()),
             measured: measured.value,
-            saturation: Some(times.saturation()).filter(|count| count.is_finite()),
+            saturation: Some(times.saturation_cores()).filter(|count| count.is_finite()),
             basis: Some(format!(
                 "execution-cache-memory model: one core with {}, all threads with {mix}",
                 one_core_kernel(*kernel)
@@ -518,29 +519,30 @@ impl Mode for Scaling {
         Bytes(self.set * self.threads() as u64)
     }
 
-    fn figures(&self) -> Vec<Figures> {
+    fn figures(&self) -> Vec<PossibleFigures> {
         let mut names = Vec::new();
         for count in &self.counts {
             names.extend(KERNELS.map(|kernel| figure_name(kernel, *count)));
         }
         let rate = &[Unit::BytesPerSecond];
-        let measured = Figures::new(GAUGE, SCALING, names.clone(), rate).with_name_rule(is_name);
-        vec![measured.with_known_limit(true), Figures::new(GAUGE, PREDICTION, names, rate)]
+        let measured = PossibleFigures::new(GAUGE, SCALING, names.clone(), rate)
+            .with_name_rule(is_figure_name);
+        vec![measured.with_known_limit(true), PossibleFigures::new(GAUGE, PREDICTION, names, rate)]
     }
 
     fn predicted(&self, times: &CurveTimes<'_>) -> PredictedTime {
         // The set-up and the cells of all threads are always run; other cells may be left out.
         let loops = KERNELS.len() + MIXES.len();
-        let least = times.loops(self.memory(), loops as u32);
+        let least = times.predict_loops(self.memory(), loops as u32);
         let shares = self.counts.iter().map(|count| *count as f64 / self.threads() as f64);
         let all = KERNELS.len() as f64 * shares.sum::<f64>() + MIXES.len() as f64;
-        let likely = times.loops(self.memory(), all.ceil() as u32);
+        let likely = times.predict_loops(self.memory(), all.ceil() as u32);
         PredictedTime { min: least.min, likely: likely.likely }
     }
 
     fn measure(&self, run: &mut CurveRun<'_>) -> Result<(), ArenaError> {
-        let threads = counted(self.threads(), "thread");
-        run.observer.phase(&format!("preparing {} for each of {threads}", Bytes(self.set)));
+        let threads = count_in_words(self.threads(), "thread");
+        run.observer.begin_phase(&format!("preparing {} for each of {threads}", Bytes(self.set)));
         let places = run.setup.placement.thread_cpus();
         let mut pools = Vec::new();
         for count in &self.counts {
@@ -622,8 +624,8 @@ mod tests {
     #[test]
     fn names_of_scaling_figures_are_recognised() {
         for name in ["copy_2", "triad_one_L2", "saturated_3:1"] {
-            assert!(is_name(name), "{name}");
+            assert!(is_figure_name(name), "{name}");
         }
-        assert!(!is_name("copy"));
+        assert!(!is_figure_name("copy"));
     }
 }

@@ -43,10 +43,10 @@ pub(crate) fn set_up<T, E>(
 ) -> Result<BTreeMap<usize, T>, E> {
     let mut cells: BTreeMap<usize, PreparedCell<T>> = BTreeMap::new();
     for (done, i) in setup_order(sets).into_iter().enumerate() {
-        if done > 0 && observer.interrupted() {
+        if done > 0 && observer.is_interrupted() {
             break;
         }
-        observer.progress(done as f64 / sets.len() as f64, "");
+        observer.report_progress(done as f64 / sets.len() as f64, "");
         let smaller = cells.range(..i).next_back().filter(|_| i + 1 < sets.len());
         if let Some((smaller, known)) = smaller {
             let longer = STEEPER * sets[i] as f64 / sets[*smaller] as f64;
@@ -57,13 +57,13 @@ pub(crate) fn set_up<T, E>(
         let begun = clock::now();
         let (it, turn) = match set_up(i) {
             // The cells that are already set up are kept.
-            Err(_) if done > 0 && observer.interrupted() => break,
+            Err(_) if done > 0 && observer.is_interrupted() => break,
             result => result?,
         };
         cells.insert(i, PreparedCell { it, set_up: clock::now() - begun, turn });
         time.accept(turn);
     }
-    if !observer.interrupted() {
+    if !observer.is_interrupted() {
         notices.extend(left_out(sets, &cells));
     }
     Ok(cells.into_iter().map(|(i, cell)| (i, cell.it)).collect())

@@ -9,18 +9,18 @@ pub(crate) use conclusion::conclusion;
 
 use crate::GAUGE;
 use crate::config::CurveConfig;
-use crate::levels::{EDGE_SLACK, other_method};
+use crate::levels::{EDGE_SLACK, difference_reason};
 use crate::memory_chase::MIN_MEMORY_RATIO;
 use nodegauge_analysis::conclusion::Obstacle;
 use nodegauge_arena::names::{FAMILY, LADDER, LATENCY, LOADED, MATRIX, MIX, PREDICTION, SCALING};
 use nodegauge_arena::words::pages as pages_in_words;
 use nodegauge_chase::is_cached;
 use nodegauge_chase::traffic::is_short_call;
-use nodegauge_gauge::view::sentence::{joined, verb};
+use nodegauge_gauge::view::sentence::{enumeration, verb_form};
 use nodegauge_gauge::view::words::{self, count_with_noun};
 use nodegauge_gauge::view::{
-    Block, Chart, ChartSeries, ColumnList, ColumnUnit, Guide, Picture, Scale, Section, Step, Table,
-    TableCell, distinct, grouped, plain_table,
+    Block, Chart, ChartBar, ChartSeries, ColumnList, ColumnUnit, Guide, Picture, Scale, Section,
+    Table, TableCell, distinct, group_by_key, plain_table,
 };
 use nodegauge_measure::record::{Measurement, Record, Status};
 use nodegauge_measure::stats::{self, Summary};
@@ -38,12 +38,12 @@ type View = fn(&[CurvesFigure<'_>], &mut Section);
 const TESTS: [(&str, Shows, View); 8] = [
     (LADDER, |(_, c)| c.set_bytes.is_some() && c.kernel.is_some(), ladder),
     (LATENCY, |(_, c)| c.set_bytes.is_some() && c.pages.is_some(), latency),
-    (MATRIX, |of| matrix::pair(of).is_some(), matrix::view),
+    (MATRIX, |of| matrix::pair(of).is_some(), matrix::add_view),
     (LOADED, |(_, c)| c.load_share.is_some() || c.basis.is_some(), loaded),
     (MIX, |_| true, mix),
-    (FAMILY, family::shows, family::view),
-    (PREDICTION, scaling::shows, scaling::prediction),
-    (SCALING, scaling::shows, scaling::view),
+    (FAMILY, family::can_show, family::add_view),
+    (PREDICTION, scaling::can_show, scaling::add_prediction),
+    (SCALING, scaling::can_show, scaling::add_view),
 ];
 
 /// Minimum ratio of two consecutive working sets at which sets between them were skipped.
@@ -77,7 +77,7 @@ fn section(test: &'static str, shows: Shows, view: View, all: &[Measurement]) ->
         let rest: Vec<&Measurement> = rest.iter().map(|(m, _)| *m).collect();
         section.push(plain_table(&rest));
     }
-    section.doubts(&own);
+    section.push_doubts(&own);
     section
 }
 
@@ -100,7 +100,7 @@ fn bytes(bytes: Option<u64>) -> Option<String> {
 fn evidence(section: &mut Section, of: &[CurvesFigure<'_>], what: String) {
     let Some((_, first)) = of.first() else { return };
     let threads = count_with_noun(first.threads.unwrap_or(0), "thread");
-    let places = words::places(first.places.as_deref().unwrap_or_default());
+    let places = words::places_in_words(first.places.as_deref().unwrap_or_default());
     let bound = match first.bind.as_deref() {
         Some("none") => format!("{threads}, not bound"),
         _ => format!("{threads} on cpus {places}"),
@@ -302,9 +302,9 @@ impl<'a> Curves<'a> {
     /// Returns a list of the dips by kind of curve. The reason is the duration of the timed calls if it was too short.
     fn dips_in_words(&self, dips: &[&CurvesFigure<'_>]) -> String {
         let mut kinds = Vec::new();
-        for (kind, of) in grouped(dips, |(_, config)| (self.kind_of)(config)) {
+        for (kind, of) in group_by_key(dips, |(_, config)| (self.kind_of)(config)) {
             let sets: Vec<String> = of.iter().filter_map(|(_, x)| bytes(x.set_bytes)).collect();
-            kinds.push(format!("{} at {}", kind.unwrap_or("?"), joined(&sets)));
+            kinds.push(format!("{} at {}", kind.unwrap_or("?"), enumeration(&sets)));
         }
         let calls = dips.iter().filter_map(|(m, config)| {
             Some(config.set_bytes? as f64 * config.repeats? as f64 / m.value?)
@@ -330,7 +330,7 @@ impl<'a> Curves<'a> {
 
     /// Returns the columns of the working set and of the value of each kind.
     fn columns(&self, unit: Unit) -> ColumnList<'_, u64> {
-        ColumnList::new().right("set", |set: &u64| Bytes(*set).to_string()).each(
+        ColumnList::new().right("set", |set: &u64| Bytes(*set).to_string()).columns_for_each(
             &self.kinds,
             |kind| kind.to_string(),
             move |set, kind| match self.at(*set, kind) {
@@ -384,7 +384,7 @@ impl<'a> Curves<'a> {
         let marks = dips.iter().filter_map(|(m, config)| {
             Some((config.set_bytes? as f64, m.value?, DIP_IN_WORDS.to_owned()))
         });
-        section.push(columns.table(&self.sets)).gap().push(Chart {
+        section.push(columns.table(&self.sets)).push_gap().push(Chart {
             title: format!("{what} over the size of the working set"),
             names: [set_axis, ""],
             x: Scale::Bytes,
@@ -410,14 +410,14 @@ impl<'a> Curves<'a> {
             Block::Text(format!(
                 "{level} is reported as {size}, but only working sets of up to {end} have its \
                  {what}; other cores or guests may use the rest; {}",
-                other_method(!is_rate)
+                difference_reason(!is_rate)
             ))
         }));
         let levels = self.levels(levels_of, column_unit(unit));
         if !levels.rows.is_empty() {
-            section.gap().push(levels);
+            section.push_gap().push(levels);
         }
-        section.gap();
+        section.push_gap();
     }
 
     /// Returns a table with one line per level of a kind, and the reported size of the level.
@@ -551,7 +551,7 @@ fn loaded(of: &[CurvesFigure<'_>], section: &mut Section) {
     // The knee is the rate at which the latency is twice the idle latency. Older records have valid knees that were
     // derived from suspect points.
     let of_knee = knee_rate.into_iter().chain(idle_step).map(|(m, _)| *m);
-    let obstacle = Obstacle::among(of_knee);
+    let obstacle = Obstacle::from_figures(of_knee);
     let is_known = obstacle.is_none();
     let knee = knee_rate.and_then(|(m, _)| m.value).filter(|_| is_known);
     let mut guides: Vec<Guide> =
@@ -559,7 +559,7 @@ fn loaded(of: &[CurvesFigure<'_>], section: &mut Section) {
     guides.extend(idle.map(|idle| {
         Guide::y(idle, format!("idle {} ns", ColumnUnit::NANOSECONDS.number_text(idle)))
     }));
-    section.push(table).gap().push(Chart {
+    section.push(table).push_gap().push(Chart {
         title: "memory latency under load".to_owned(),
         names: ["rate of the loading threads", ""],
         x: Scale::Rate(Unit::BytesPerSecond),
@@ -576,13 +576,13 @@ fn loaded(of: &[CurvesFigure<'_>], section: &mut Section) {
             }
             None => format!("{} GB/s at twice the idle latency", value(Some(figure)).text),
         };
-        section.gap().push(Block::Text(text));
+        section.push_gap().push(Block::Text(text));
     }
     if let Some(text) = idle_step.and_then(memory_latency) {
-        section.gap().push(Block::Text(format!("idle: {text}")));
+        section.push_gap().push(Block::Text(format!("idle: {text}")));
     }
     let loaders = of.iter().filter_map(|(_, config)| config.loaders).max().unwrap_or(0);
-    let read = verb(loaders, "read");
+    let read = verb_form(loaders, "read");
     let what =
         format!("1 thread measures latency, {loaders} {read}; load: share of their full rate");
     evidence(section, of, what);
@@ -605,17 +605,17 @@ fn mix(of: &[CurvesFigure<'_>], section: &mut Section) {
         None => "unknown".to_owned(),
     };
     let heading = format!("GB/s; of limit: {limit}");
-    let table = columns.grouped([(heading, of)]).longest_bar(LONGEST_BAR);
+    let table = columns.grouped_table([(heading, of)]).longest_bar(LONGEST_BAR);
     let text = "mix: lines read : lines written; -nt: with non-temporal stores; loop: stores, instruction set, \
                 unroll factor (u), pages side by side (p)"
         .to_owned();
-    section.push(table).gap().push(Block::Text(text));
-    let bars = of.iter().map(|(m, _)| Step::bar(m.name.as_str(), m.value, "").with_validity(m));
+    section.push(table).push_gap().push(Block::Text(text));
+    let bars = of.iter().map(|(m, _)| ChartBar::bar(m.name.as_str(), m.value, "").with_validity(m));
     let title = "bandwidth by lines read : lines written; -nt: non-temporal stores";
     section.push(Picture::bars(title, of[0].0.unit, bars));
     let size = of[0].1.array_bytes.map(|bytes| format!("arrays of {}", Bytes(bytes)));
     evidence(section, of, size.unwrap_or_default());
-    section.note("limit", words::limit(of[0].0));
+    section.note("limit", words::limit_in_words(of[0].0));
 }
 
 #[cfg(test)]

@@ -18,14 +18,14 @@ struct Ending {
 }
 
 impl Observer for Ending {
-    fn phase(&mut self, what: &str) {
+    fn begin_phase(&mut self, what: &str) {
         self.seen.push(what.to_owned());
         if what.starts_with(self.phase) {
             end_request_flag().store(true, Ordering::Relaxed);
         }
     }
-    fn progress(&mut self, _: f64, _: &str) {}
-    fn interrupted(&self) -> bool {
+    fn report_progress(&mut self, _: f64, _: &str) {}
+    fn is_interrupted(&self) -> bool {
         is_end_requested()
     }
 }
@@ -40,7 +40,7 @@ fn interruption_during_set_up_ends_the_measurement_of_ceilings() {
     let request = PlacementRequest { threads: Some(1), ..PlacementRequest::default() };
     let placement = nodegauge_placement::plan(&site.topology, &request).unwrap();
     let options = CurveOptions {
-        largest: Some(Bytes::mib(8)),
+        max_working_set: Some(Bytes::mib(8)),
         budget: Duration::from_secs(10).into(),
         ..CurveOptions::default()
     };

@@ -39,12 +39,12 @@ pub struct Recording {
 
 impl Recording {
     /// Returns the total time of all detours, nanoseconds.
-    pub fn lost(&self) -> u64 {
+    pub fn lost_time(&self) -> u64 {
         self.detours.iter().map(|detour| detour.length).sum()
     }
 
     /// Returns the length of the longest detour, nanoseconds; 0 if there is none.
-    pub fn longest(&self) -> u64 {
+    pub fn longest_detour(&self) -> u64 {
         self.detours.iter().map(|detour| detour.length).max().unwrap_or(0)
     }
 
@@ -115,7 +115,7 @@ mod tests {
     fn recording_lasts_requested_time() {
         let recording = record(Duration::from_millis(20));
         assert!(recording.elapsed >= 20_000_000);
-        assert!(recording.lost() <= recording.elapsed);
+        assert!(recording.lost_time() <= recording.elapsed);
         assert!(
             recording
                 .detours
@@ -130,6 +130,6 @@ mod tests {
         let detours = vec![Detour { start: 5, length: 30 }, Detour { start: 19, length: 1 }];
         let recording = Recording { elapsed: 45, pass: 1, detours };
         assert_eq!(recording.lost_per_quantum(10), [30, 1, 0, 0]);
-        assert_eq!((recording.lost(), recording.longest()), (31, 30));
+        assert_eq!((recording.lost_time(), recording.longest_detour()), (31, 30));
     }
 }

@@ -9,7 +9,7 @@ use crate::kernels::babelstream_name;
 use crate::names::STREAM;
 use nodegauge_gauge::readers::RunMark;
 use nodegauge_kernels::{Element, Kernel};
-use nodegauge_measure::quantity::counted;
+use nodegauge_measure::quantity::count_in_words;
 use nodegauge_measure::record::{Category, Measurement, Quoted, Validity};
 use nodegauge_measure::{BytesPerSec, Seconds, Unit, UnitPrefix, printed};
 use std::fmt;
@@ -45,7 +45,7 @@ const WRONG_RESULT: &str = " but should be ";
 
 /// Line of the table, with the times of a kernel.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct BabelstreamLine {
+pub struct BabelStreamLine {
     /// Kernel; BabelStream's Mul is Scale.
     pub kernel: Kernel,
     /// Best rate, B/s.
@@ -78,7 +78,7 @@ pub struct BabelStreamOutput {
     /// Message that BabelStream prints if results are wrong.
     pub failed: Option<String>,
     /// Lines of the table.
-    pub lines: Vec<BabelstreamLine>,
+    pub lines: Vec<BabelStreamLine>,
 }
 
 /// Returns a mark if the line begins the output of a run: a title, or the header of a CSV table.
@@ -167,7 +167,7 @@ impl BabelStreamOutput {
                 if found.lines.iter().any(|known| known.kernel == kernel) {
                     return Err(format!("the table has several lines for {}", kernel_name(kernel)));
                 }
-                found.lines.push(BabelstreamLine {
+                found.lines.push(BabelStreamLine {
                     kernel,
                     rate: BytesPerSec(rate * unit),
                     times: [Seconds(min), Seconds(max), Seconds(average)],
@@ -180,7 +180,7 @@ impl BabelStreamOutput {
         for line in &found.lines {
             let [min, max, average] = line.times.map(|time| time.0);
             let bytes = found.bytes(line.kernel);
-            let positive = printed::is_figure(line.rate.0) && printed::is_figure(min);
+            let positive = printed::can_be_figure(line.rate.0) && printed::can_be_figure(min);
             let expected = bytes / line.rate.0;
             let off = (expected - min).abs();
             let ordered = min <= average && average <= max && max.is_finite();
@@ -239,7 +239,7 @@ impl BabelStreamOutput {
         let bytes = self.bytes(Kernel::Triad) * self.repeats as f64;
         let least = bytes / (seconds.0 + seconds.1) - rate.1;
         let most = bytes / (seconds.0 - seconds.1).max(1e-9) + rate.1;
-        if !printed::is_figure(rate.0) || !(least * 0.9999..=most * 1.0001).contains(&rate.0) {
+        if !printed::can_be_figure(rate.0) || !(least * 0.9999..=most * 1.0001).contains(&rate.0) {
             return Err(format!(
                 "rate and time of Triad are inconsistent with {} elements",
                 self.elements
@@ -248,7 +248,7 @@ impl BabelStreamOutput {
         let mean = Seconds(seconds.0 / self.repeats.max(1) as f64);
         self.selected = Some(1);
         self.is_total = true;
-        self.lines.push(BabelstreamLine {
+        self.lines.push(BabelStreamLine {
             kernel: Kernel::Triad,
             rate: BytesPerSec(rate.0),
             times: [mean; 3],
@@ -266,10 +266,10 @@ impl BabelStreamOutput {
         let kernels = self.lines.len();
         let missing = self.selected.unwrap_or(USUAL_KERNELS).saturating_sub(kernels);
         (missing > 0).then(|| {
-            let all = counted(kernels + missing, "kernel");
+            let all = count_in_words(kernels + missing, "kernel");
             format!(
                 "the table has {kernels} of {all}: {}, or only some kernels were selected",
-                printed::POSSIBLY_CUT
+                printed::POSSIBLY_TRUNCATED
             )
         })
     }
@@ -362,7 +362,7 @@ fn kernel_by_name(name: &str) -> Option<Kernel> {
 impl fmt::Display for BabelStreamOutput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{CSV}max_MB_per_sec,min_runtime,max_runtime,avg_runtime")?;
-        for BabelstreamLine { kernel, rate, times } in &self.lines {
+        for BabelStreamLine { kernel, rate, times } in &self.lines {
             let name = kernel_name(*kernel);
             let repeats = self.repeats;
             let elements = self.elements;

@@ -1,13 +1,13 @@
 //! Arrays on a device, the loops that process them, and the verification of every element.
 
 use crate::driver::{
-    Arg, Copy, DeviceBuffer, DeviceError, DeviceKernel as Loop, DeviceProgram, HostMemory,
+    Arg, BufferCopy, DeviceBuffer, DeviceError, DeviceKernel as Loop, DeviceProgram, HostMemory,
     LaunchGrid, OpenDevice, Queue,
 };
 use crate::info::{Class, DeviceInfo};
 use crate::kernels::{self, CHECK, FILL, KernelSource, LARGEST_SUM_GROUP, TILE};
 use nodegauge_arena::{PagesConfig, RequestedPages};
-use nodegauge_kernels::values::Values;
+use nodegauge_kernels::values::ExpectedValues;
 use nodegauge_kernels::{Element, Kernel, SCALAR, array_count};
 use nodegauge_measure::{Fraction, clock};
 use std::collections::{BTreeMap, HashMap};
@@ -143,14 +143,14 @@ pub struct VerifiedElements {
 }
 
 /// Arrays on a device, with the loops that process them.
-pub struct Bench {
+pub struct DeviceArrays {
     /// Type of the elements.
     pub element: Element,
     /// Number of elements per array; a multiple of [`TILE`].
     pub elements: u64,
     /// Result of all verifications so far.
     pub checked: VerifiedElements,
-    values: Values,
+    values: ExpectedValues,
     loops: HashMap<(KernelSource, String), Loop>,
     programs: HashMap<KernelSource, DeviceProgram>,
     arrays: Vec<DeviceBuffer>,
@@ -163,9 +163,9 @@ pub struct Bench {
 }
 
 /// Times of a kernel in seconds: by the device's clock and by the host's clock.
-pub type Times = (f64, f64);
+pub type KernelTimes = (f64, f64);
 
-impl Bench {
+impl DeviceArrays {
     /// Allocates and fills the arrays that `kernels` use. Each array has `elements` elements, rounded down to whole
     /// tiles.
     ///
@@ -188,7 +188,7 @@ impl Bench {
             worst: device.allocate(SUMS_BYTES)?,
             here: [sums_memory(&device, pinned)?, sums_memory(&device, pinned)?],
             queue: device.queue()?,
-            values: Values::new(element, count),
+            values: ExpectedValues::new(element, count),
             loops: HashMap::new(),
             programs: HashMap::new(),
             checked: VerifiedElements::default(),
@@ -257,7 +257,7 @@ impl Bench {
         let shape = self.plain_shape();
         let source = shape.source(self.element);
         self.build(source, FILL)?;
-        self.values = Values::new(self.element, self.arrays());
+        self.values = ExpectedValues::new(self.element, self.arrays());
         let grid = shape.grid(Kernel::Dot, self.elements, self.device.info().units);
         let kernel = &self.loops[&(source, FILL.to_owned())];
         for (memory, array) in self.arrays.iter().zip(self.values.arrays()) {
@@ -275,7 +275,7 @@ impl Bench {
     ///
     /// # Errors
     /// Returns the failure of the device.
-    pub fn pass(&mut self, loops: &[(Kernel, LoopShape)]) -> Result<Vec<Times>, DeviceError> {
+    pub fn pass(&mut self, loops: &[(Kernel, LoopShape)]) -> Result<Vec<KernelTimes>, DeviceError> {
         if self.values.must_refill() {
             self.check()?;
             self.fill()?;
@@ -283,7 +283,7 @@ impl Bench {
         loops.iter().map(|(kernel, shape)| self.run(*kernel, *shape)).collect()
     }
 
-    fn run(&mut self, kernel: Kernel, shape: LoopShape) -> Result<Times, DeviceError> {
+    fn run(&mut self, kernel: Kernel, shape: LoopShape) -> Result<KernelTimes, DeviceError> {
         let source = shape.source(self.element);
         let symbol = kernels::symbol(kernel);
         self.build(source, &symbol)?;
@@ -315,7 +315,7 @@ impl Bench {
             queue.launch(loop_, &args, grid)?;
             if let Some(sums) = sums {
                 let bytes = sums * self.element.bytes() as usize;
-                queue.copy(Copy::Out(&self.sums, &self.here[0]), bytes)?;
+                queue.copy(BufferCopy::DeviceToHost(&self.sums, &self.here[0]), bytes)?;
             }
         }
         let to = queue.mark()?;
@@ -326,7 +326,7 @@ impl Bench {
         let each = self.values.apply(kernel);
         if let Some(sums) = sums {
             // The sum is computed in parts, because the rounding error grows with the number of additions.
-            let parts = numbers(&self.here[0], self.element, sums);
+            let parts = read_numbers(&self.here[0], self.element, sums);
             let sum: f64 = parts.chunks(256).map(|part| part.iter().sum::<f64>()).sum();
             if let Err(wrong) = self.values.check_sum(kernel, each, self.elements, sum) {
                 self.checked.wrong += 1;
@@ -365,8 +365,9 @@ impl Bench {
             // SAFETY: the arguments match the kernel's parameters; all buffers live until the queue is done.
             unsafe {
                 self.queue.launch(kernel, &args, LaunchGrid::new(groups, items))?;
-                self.queue.copy(Copy::Out(&self.sums, &self.here[0]), groups * 8)?;
-                self.queue.copy(Copy::Out(&self.worst, &self.here[1]), groups * element)?;
+                self.queue.copy(BufferCopy::DeviceToHost(&self.sums, &self.here[0]), groups * 8)?;
+                self.queue
+                    .copy(BufferCopy::DeviceToHost(&self.worst, &self.here[1]), groups * element)?;
             }
             self.queue.wait()?;
             // SAFETY: the copy is complete; the memory is page-aligned and long enough.
@@ -376,7 +377,7 @@ impl Bench {
             // A faulty device may return any number.
             let wrong =
                 counts.iter().fold(0, |all: u64, n| all.saturating_add(*n)).min(self.elements);
-            let off = numbers(&self.here[1], self.element, groups);
+            let off = read_numbers(&self.here[1], self.element, groups);
             let worst = off.into_iter().fold(0.0, f64::max) / expected.abs();
             self.checked.worst = self.checked.worst.max(worst);
             if wrong > 0 {
@@ -394,7 +395,7 @@ impl Bench {
 }
 
 /// Reads the first `count` numbers of host memory, to which a copy has written them.
-pub(crate) fn numbers(here: &HostMemory, element: Element, count: usize) -> Vec<f64> {
+pub(crate) fn read_numbers(here: &HostMemory, element: Element, count: usize) -> Vec<f64> {
     assert!(count * element.bytes() as usize <= here.bytes, "{count} numbers");
     // SAFETY: the memory is page-aligned and long enough, and no copy is in progress.
     unsafe {

@@ -67,7 +67,7 @@ impl Cuda {
     /// Fails if the library is missing or too old, or lists no device.
     pub fn load() -> Result<Self, DeviceError> {
         let api = CudaApi::load(VendorApi::Cuda, LIBRARIES).map_err(with_cause)?;
-        let version = version(api)?;
+        let version = driver_version(api)?;
         if version < MIN_VERSION {
             let error = VendorApi::Cuda.error(FailureClass::TooOld, LIBRARIES[0], 0);
             return Err(
@@ -87,7 +87,7 @@ impl Cuda {
         let whole = slice.is_none();
         let capability = self.capability(number)?;
         Ok(DeviceInfo {
-            driver_version: format!("CUDA {}{kernel}", words(version(self.api)?)),
+            driver_version: format!("CUDA {}{kernel}", words(driver_version(self.api)?)),
             uuid: uuid(self.api, "cuDeviceGetUuid_v2", number)
                 .or_else(|| uuid(self.api, "cuDeviceGetUuid", number))
                 .map(|uuid| format!("{}-{uuid}", if whole { "GPU" } else { "MIG" })),
@@ -112,13 +112,13 @@ impl Driver for Cuda {
 
     fn devices(&self) -> Result<Vec<DeviceInfo>, DeviceError> {
         try_compiler(VendorApi::Cuda);
-        let count = count(self.api).map_err(with_cause)?;
+        let count = device_count(self.api).map_err(with_cause)?;
         (0..count).map(|index| self.describe(index)).collect()
     }
 
     fn open(&self, index: usize) -> Result<Box<dyn OpenDevice>, DeviceError> {
         let info = self.describe(index)?;
-        let number = number(self.api, index)?;
+        let number = device_number(self.api, index)?;
         let [major, minor] = self.capability(number)?;
         let architecture = Some(format!("sm_{major}{minor}"));
         let nvml = Nvml::open().ok();
@@ -139,7 +139,7 @@ pub(crate) fn describe(
     attributes: &Attributes,
     index: usize,
 ) -> Result<(DeviceInfo, c_int), DeviceError> {
-    let number = number(api, index)?;
+    let number = device_number(api, index)?;
     let mut name = [0u8; 256];
     let mut pci = [0u8; 32];
     let mut memory = 0;
@@ -183,7 +183,7 @@ pub(crate) fn describe(
 }
 
 /// Returns the number of devices that the driver lists.
-pub(crate) fn count(api: &CudaApi) -> Result<usize, DeviceError> {
+pub(crate) fn device_count(api: &CudaApi) -> Result<usize, DeviceError> {
     let mut count = 0;
     // SAFETY: the call writes the count.
     unsafe { api.count(&raw mut count)? };
@@ -194,7 +194,7 @@ pub(crate) fn count(api: &CudaApi) -> Result<usize, DeviceError> {
 }
 
 /// Returns the driver's number of a device.
-pub(crate) fn number(api: &CudaApi, index: usize) -> Result<c_int, DeviceError> {
+pub(crate) fn device_number(api: &CudaApi, index: usize) -> Result<c_int, DeviceError> {
     let mut number = 0;
     // SAFETY: the call writes the number.
     unsafe { api.device(&raw mut number, index as c_int)? };
@@ -202,7 +202,7 @@ pub(crate) fn number(api: &CudaApi, index: usize) -> Result<c_int, DeviceError> 
 }
 
 /// Returns the version of the driver, in the driver's encoding.
-pub(crate) fn version(api: &CudaApi) -> Result<c_int, DeviceError> {
+pub(crate) fn driver_version(api: &CudaApi) -> Result<c_int, DeviceError> {
     let mut version = 0;
     // SAFETY: the call writes the version.
     unsafe { api.version(&raw mut version)? };

@@ -13,14 +13,14 @@ use crate::evidence::DeviceEvidence;
 use crate::info::{Class, DeviceInfo};
 use crate::state::DeviceStates;
 use crate::{GAUGE, drivers, host_memory};
-use nodegauge_analysis::expect::Figures;
+use nodegauge_analysis::expect::PossibleFigures;
 use nodegauge_gauge::family::{
-    self, FoundKnee, KNEE, MeasuredPoint, PointNames, SATURATED, SHARES,
+    self, FoundKnee, KNEE_PREFIX, LOAD_PERCENTS, MeasuredPoint, PointNames, SATURATED_PREFIX,
 };
 use nodegauge_gauge::series::Series;
 use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
 use nodegauge_measure::record::{Measurement, Quoted, Status, Validity};
-use nodegauge_measure::samples::{OneRegime, Sample};
+use nodegauge_measure::samples::{Sample, SamplesByRegime};
 use nodegauge_measure::schedule::{Budget, Limits, Turn, policy};
 use nodegauge_measure::{
     Bytes, Failure, Fraction, Notice, NoticeId, Observer, Outcome, Unit, names, stats,
@@ -189,7 +189,7 @@ impl DeviceCurvePlan {
 enum CurvePart {
     /// Bandwidth with load from all groups.
     Saturated,
-    /// Point with this index into [`SHARES`].
+    /// Point with this index into [`LOAD_PERCENTS`].
     Point(usize),
 }
 
@@ -223,7 +223,7 @@ impl CurveDevice {
         let times = self.times[number];
         let seconds = match part {
             CurvePart::Saturated => vec![self.rig.measure_saturated(mix, times)?],
-            CurvePart::Point(share) => self.rig.measure_point(mix, times, SHARES[share])?,
+            CurvePart::Point(share) => self.rig.measure_point(mix, times, LOAD_PERCENTS[share])?,
         };
         self.watched.record_state(self.device.state());
         Ok(Sample::from_times(seconds))
@@ -235,12 +235,12 @@ impl PlannedRun for DeviceCurvePlan {
         ExpectedCost { time: Some(self.options.budget.time), memory: None }
     }
 
-    fn figures(&self, _: &Site) -> Vec<Figures> {
-        let names = family::names(self.options.mixes.iter().map(|mix| mix.name()));
+    fn figures(&self, _: &Site) -> Vec<PossibleFigures> {
+        let names = family::figure_names(self.options.mixes.iter().map(|mix| mix.name()));
         let units = &[Unit::BytesPerSecond, Unit::Seconds];
         vec![
-            Figures::new(GAUGE, TEST, names, units)
-                .with_name_rule(family::is_point)
+            PossibleFigures::new(GAUGE, TEST, names, units)
+                .with_name_rule(family::is_point_name)
                 .with_known_limit(true),
         ]
     }
@@ -253,7 +253,7 @@ impl PlannedRun for DeviceCurvePlan {
         for device in drivers::open(&self.devices)? {
             let id = device.info().id();
             let size = self.size(host, &*device, &mut notices)?;
-            observer.phase(&format!("{id}: preparing a chain and arrays of {size}"));
+            observer.begin_phase(&format!("{id}: preparing a chain and arrays of {size}"));
             let mut rig = Rig::new(&device, size.0 as usize)?;
             let mut times = Vec::new();
             for mix in &self.options.mixes {
@@ -267,11 +267,11 @@ impl PlannedRun for DeviceCurvePlan {
         for device in 0..devices.len() {
             for mix in 0..self.options.mixes.len() {
                 cells.push(CurveCell { device, mix, part: CurvePart::Saturated });
-                let points = (0..SHARES.len()).map(CurvePart::Point);
+                let points = (0..LOAD_PERCENTS.len()).map(CurvePart::Point);
                 cells.extend(points.map(|part| CurveCell { device, mix, part }));
             }
         }
-        observer.phase("measuring all points of all curves, interleaved");
+        observer.begin_phase("measuring all points of all curves, interleaved");
         let mut series = Series::new(policy::DEVICES, limits, cells.len());
         let mixes = &self.options.mixes;
         let mut turn = |turn: Turn| -> Result<Vec<Sample>, DeviceError> {
@@ -284,9 +284,9 @@ impl PlannedRun for DeviceCurvePlan {
                 device.rig.verify()?;
             }
         }
-        let judged = series.one_regime(&[]);
-        let stopped = series.stop().to_string();
-        let evidence = DeviceEvidence { site, series: &series, judged: &judged, stopped: &stopped };
+        let regime = series.samples_by_regime(&[]);
+        let stopped = series.stop_reason().to_string();
+        let evidence = DeviceEvidence { site, series: &series, regime: &regime, stopped: &stopped };
         let mut outcome = Outcome { notices, ..Outcome::default() };
         for (number, device) in devices.iter().enumerate() {
             for (of_mix, mix) in mixes.iter().enumerate() {
@@ -327,7 +327,7 @@ impl MixFigures<'_> {
             array_bytes: Some(rig.array_bytes as u64),
             set_bytes: Some(rig.chain_bytes as u64),
             stride_bytes: Some(rig.stride as u64),
-            groups: Some(rig.loaders as u64),
+            groups: Some(rig.load_groups as u64),
             group_items: Some(rig.items as u64),
             ..DeviceCurveConfig::default()
         }
@@ -339,7 +339,7 @@ impl MixFigures<'_> {
         let info = device.info();
         let mut validity = Validity::valid();
         watched.judge(&info.id(), &mut validity);
-        if let Some(wrong) = &rig.wrong {
+        if let Some(wrong) = &rig.wrong_result {
             let id = info.id();
             validity.invalid(format!("{id}: {wrong}; the device computes wrong results"));
         }
@@ -361,12 +361,12 @@ impl MixFigures<'_> {
         quoted: Quoted,
         config: &DeviceCurveConfig,
     ) -> Option<Measurement> {
-        let DeviceEvidence { series, judged, .. } = *self.evidence;
+        let DeviceEvidence { series, regime, .. } = *self.evidence;
         let is_latency = part == 0 && quoted == Quoted::Median;
         let unit = if is_latency { Unit::Seconds } else { Unit::BytesPerSecond };
         let m = Measurement::new(GAUGE, TEST, name, unit);
         let value = |seconds: f64| if is_latency { seconds } else { 1.0 / seconds };
-        let m = series.figure(judged, (cell, part), m, quoted, &value)?;
+        let m = series.figure(regime, (cell, part), m, quoted, &value)?;
         Some(series.judge_figure(cell, m.config(config).with_validity(self.validity())))
     }
 
@@ -379,11 +379,11 @@ impl MixFigures<'_> {
     /// Adds the figures of the mix to the outcome.
     fn add(&self, outcome: &mut Outcome, times: MixTimes) {
         let config = self.config();
-        let DeviceEvidence { site, judged, .. } = *self.evidence;
+        let DeviceEvidence { site, regime, .. } = *self.evidence;
         if let Some(cell) = self.cell(CurvePart::Saturated) {
-            let name = format!("{SATURATED}{}", self.mix);
+            let name = format!("{SATURATED_PREFIX}{}", self.mix);
             if let Some(mut m) = self.timed((cell, 0), &name, Quoted::Best, &config) {
-                let rates = rates(judged, cell, 0);
+                let rates = rates(regime, cell, 0);
                 family::best_doubt(&rates)
                     .into_iter()
                     .for_each(|reason| m.doubt(Status::Suspect, reason));
@@ -399,7 +399,7 @@ impl MixFigures<'_> {
             }
         }
         let mut points = Vec::new();
-        for (at, share) in SHARES.into_iter().enumerate() {
+        for (at, share) in LOAD_PERCENTS.into_iter().enumerate() {
             let Some(cell) = self.cell(CurvePart::Point(at)) else { continue };
             points.extend(self.add_point(outcome, times, cell, share));
         }
@@ -413,7 +413,7 @@ impl MixFigures<'_> {
             return;
         };
         let config = DeviceCurveConfig { basis: Some(basis.to_string()), ..config };
-        let name = format!("{KNEE}{}", self.mix);
+        let name = format!("{KNEE_PREFIX}{}", self.mix);
         let mut validity = Validity::valid();
         let doubts = doubts.into_iter().chain(family::knee_doubt(&rates));
         doubts.for_each(|reason| validity.suspect(reason));
@@ -430,7 +430,7 @@ impl MixFigures<'_> {
         cell: usize,
         share: u32,
     ) -> Option<MeasuredPoint> {
-        let judged = self.evidence.judged;
+        let regime = self.evidence.regime;
         let config = DeviceCurveConfig {
             load_share: Some(f64::from(share) / 100.0),
             wait_s: times.pause_seconds(share),
@@ -438,7 +438,7 @@ impl MixFigures<'_> {
         };
         let PointNames { latency, bandwidth } = PointNames::new(self.mix.name(), share);
         let mut of_latency = self.timed((cell, 0), &latency, Quoted::Median, &config)?;
-        let latencies = judged.seconds(cell, 0);
+        let latencies = regime.seconds(cell, 0);
         if share == 0 {
             let doubt = family::latency_doubt(&latencies);
             doubt.into_iter().for_each(|reason| of_latency.doubt(Status::Suspect, reason));
@@ -447,7 +447,7 @@ impl MixFigures<'_> {
         let mut of_load = Vec::new();
         if let Some(name) = bandwidth {
             figures.extend(self.timed((cell, 1), &name, Quoted::Median, &config));
-            of_load = rates(judged, cell, 1);
+            of_load = rates(regime, cell, 1);
         }
         let is_invalid = figures.iter().any(|m| m.validity.status == Status::Invalid);
         let mut doubts: Vec<String> = Vec::new();
@@ -464,8 +464,8 @@ impl MixFigures<'_> {
 
 /// Returns the rates in B/s from the times with index `part` in the samples of a cell; samples that do not count are
 /// left out.
-fn rates(judged: &OneRegime, cell: usize, part: usize) -> Vec<f64> {
-    judged.seconds(cell, part).into_iter().map(|seconds| 1.0 / seconds).collect()
+fn rates(regime: &SamplesByRegime, cell: usize, part: usize) -> Vec<f64> {
+    regime.seconds(cell, part).into_iter().map(|seconds| 1.0 / seconds).collect()
 }
 
 #[cfg(test)]

@@ -123,7 +123,7 @@ pub trait Queue {
     /// # Safety
     /// Source and destination must live until [`Self::wait`] has returned, and the host memory must not be used until
     /// then.
-    unsafe fn copy(&mut self, copy: Copy<'_>, bytes: usize) -> Result<(), DeviceError>;
+    unsafe fn copy(&mut self, copy: BufferCopy<'_>, bytes: usize) -> Result<(), DeviceError>;
 
     /// Returns the driver's handle of the queue, for libraries that enqueue work; 0 if no library uses the queue.
     fn raw(&self) -> usize {
@@ -228,13 +228,13 @@ impl Arg<'_> {
 
 /// Source and destination of a copy.
 #[derive(Debug, Clone, Copy)]
-pub enum Copy<'a> {
+pub enum BufferCopy<'a> {
     /// Copy from the host to a device.
-    In(&'a HostMemory, &'a DeviceBuffer),
+    HostToDevice(&'a HostMemory, &'a DeviceBuffer),
     /// Copy from a device to the host.
-    Out(&'a DeviceBuffer, &'a HostMemory),
+    DeviceToHost(&'a DeviceBuffer, &'a HostMemory),
     /// Copy within a device, or to another device of the same driver.
-    Across(&'a DeviceBuffer, &'a DeviceBuffer),
+    DeviceToDevice(&'a DeviceBuffer, &'a DeviceBuffer),
 }
 
 /// Object of a driver that is released when this handle is dropped.
@@ -338,7 +338,7 @@ impl HostMemory {
 }
 
 /// Size of the part of memory that is cleared between two checks for an interruption.
-pub(crate) const CLEARED_PART: usize = 16 << 20;
+pub(crate) const CLEAR_CHUNK_BYTES: usize = 16 << 20;
 
 /// Sets host memory to zero.
 ///
@@ -347,9 +347,9 @@ pub(crate) const CLEARED_PART: usize = 16 << 20;
 /// # Safety
 /// The memory must be writable, `bytes` long, and not shared.
 pub(crate) unsafe fn clear(start: NonNull<u8>, bytes: usize) -> Result<(), DeviceError> {
-    for from in (0..bytes).step_by(CLEARED_PART) {
+    for from in (0..bytes).step_by(CLEAR_CHUNK_BYTES) {
         DeviceError::check_end_request()?;
-        let length = CLEARED_PART.min(bytes - from);
+        let length = CLEAR_CHUNK_BYTES.min(bytes - from);
         // SAFETY: the part lies in the memory.
         unsafe { start.add(from).write_bytes(0, length) };
     }

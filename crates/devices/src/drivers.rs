@@ -9,8 +9,8 @@ use crate::info::DeviceInfo;
 use crate::opencl::OpenCl;
 use nodegauge_measure::grammar::Cursor;
 use nodegauge_measure::{Failure, FailureKind, Notice, NoticeId, SyntaxError, UnknownName};
-use nodegauge_os::{ChildEnd, KillReason, describe};
-use nodegauge_toolchain::{CommandLine, Job, last_line, no_response, run};
+use nodegauge_os::{ChildEnd, KillReason, describe_exit_status};
+use nodegauge_toolchain::{CommandLine, Job, last_line, no_response_reason, run};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::rc::Rc;
@@ -38,17 +38,17 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 /// Devices of a driver, or the reason why the driver has none.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Listing {
+pub struct DriverListing {
     /// Name of the driver.
     pub driver: String,
     /// Devices of the driver.
     pub devices: Result<Vec<DeviceInfo>, DeviceError>,
 }
 
-/// Returns the devices of the driver `name` as JSON ([`Listing`]), which the child process prints.
-pub fn answer(name: &str) -> String {
+/// Returns the devices of the driver `name` as JSON ([`DriverListing`]), which the child process prints.
+pub fn listing_json(name: &str) -> String {
     let devices = load(name).and_then(|driver| driver.devices());
-    serde_json::to_string(&Listing { driver: name.to_owned(), devices }).unwrap_or_default()
+    serde_json::to_string(&DriverListing { driver: name.to_owned(), devices }).unwrap_or_default()
 }
 
 fn load(name: &str) -> Result<Box<dyn Driver>, DeviceError> {
@@ -63,7 +63,7 @@ fn load(name: &str) -> Result<Box<dyn Driver>, DeviceError> {
 ///
 /// # Errors
 /// Fails if this program cannot start itself, or if the user interrupts the run.
-pub fn list(interrupted: &dyn Fn() -> bool) -> Result<Vec<Listing>, Failure> {
+pub fn list(interrupted: &dyn Fn() -> bool) -> Result<Vec<DriverListing>, Failure> {
     let program = nodegauge_os::own_program().map_err(|cause| {
         Failure::missing(format!(
             "the path of this program's executable cannot be determined: {cause}"
@@ -78,11 +78,11 @@ pub fn list(interrupted: &dyn Fn() -> bool) -> Result<Vec<Listing>, Failure> {
             ChildEnd::Exited(status) => {
                 // The driver may also print to standard output; the listing is the last line.
                 let line = output.stdout.lines().next_back().unwrap_or_default();
-                let answer = serde_json::from_str::<Listing>(line).ok();
+                let answer = serde_json::from_str::<DriverListing>(line).ok();
                 match answer.filter(|_| status.success()) {
                     Some(listing) => listing.devices,
                     None => {
-                        let how = format!("ended with {}", describe(status));
+                        let how = format!("ended with {}", describe_exit_status(status));
                         Err(no_listing(name, &how, &output.stderr))
                     }
                 }
@@ -91,11 +91,11 @@ pub fn list(interrupted: &dyn Fn() -> bool) -> Result<Vec<Listing>, Failure> {
                 Err(no_listing(name, "printed too much output", &output.stderr))
             }
             ChildEnd::Killed(_) => {
-                let how = format!("was killed: {}", no_response(output.limit));
+                let how = format!("was killed: {}", no_response_reason(output.limit));
                 Err(no_listing(name, &how, &output.stderr))
             }
         };
-        listings.push(Listing { driver: (*name).to_owned(), devices });
+        listings.push(DriverListing { driver: (*name).to_owned(), devices });
     }
     Ok(listings)
 }
@@ -185,7 +185,7 @@ pub fn find(choices: &[DeviceChoice]) -> Result<FoundDevices, Failure> {
 /// Fails if there is no device, or if a requested device is missing.
 pub fn select(
     choices: &[DeviceChoice],
-    listings: &[Listing],
+    listings: &[DriverListing],
     notices: &mut Vec<Notice>,
 ) -> Result<Vec<DeviceInfo>, Failure> {
     let all: Vec<&DeviceInfo> =
@@ -254,7 +254,7 @@ pub fn select(
 }
 
 /// Returns one line per driver with the reason why the driver has no devices.
-pub fn missing_reasons(listings: &[Listing]) -> Vec<String> {
+pub fn missing_reasons(listings: &[DriverListing]) -> Vec<String> {
     let errors = listings.iter().filter_map(|listing| listing.devices.as_ref().err());
     errors.map(|error| Failure::from(error.clone()).single_line()).collect()
 }
@@ -299,7 +299,7 @@ mod tests {
 
     #[test]
     fn device_listed_by_two_drivers_is_measured_once() {
-        let of = |driver: &str, devices| Listing { driver: driver.to_owned(), devices };
+        let of = |driver: &str, devices| DriverListing { driver: driver.to_owned(), devices };
         let listings = [
             of("cuda", Ok(vec![device("cuda", 0, "0000:17:00.0")])),
             of("hip", Err(DeviceError::new(FailureClass::NoDriver, "hip", "libamdhip64.so.6", 0))),

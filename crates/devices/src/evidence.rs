@@ -3,14 +3,14 @@
 use crate::driver::DeviceError;
 use nodegauge_gauge::Site;
 use nodegauge_gauge::series::Series;
-use nodegauge_measure::samples::OneRegime;
+use nodegauge_measure::samples::SamplesByRegime;
 use nodegauge_measure::schedule::TurnFailure;
 
 /// Evidence for the figures of all cells.
 pub(crate) struct DeviceEvidence<'a> {
     pub site: &'a Site,
     pub series: &'a Series,
-    pub judged: &'a OneRegime,
+    pub regime: &'a SamplesByRegime,
     /// Reason why the measurement ended.
     pub stopped: &'a String,
 }

@@ -8,7 +8,7 @@ use crate::peaks::{self, PeakPlan};
 use crate::readers::{BabelStreamReader, NvbandwidthReader};
 use crate::stream::{DeviceStreamOptions, DeviceStreamPlan};
 use crate::{GAUGE, curves, links, stream, view};
-use nodegauge_analysis::expect::Figures;
+use nodegauge_analysis::expect::PossibleFigures;
 use nodegauge_gauge::readers::Reader;
 use nodegauge_gauge::view::Section;
 use nodegauge_gauge::{
@@ -78,15 +78,15 @@ impl PlannedRun for ShortRun {
         ExpectedCost { time: self.has_gpu_files.then_some(self.budget), memory: None }
     }
 
-    fn figures(&self, site: &Site) -> Vec<Figures> {
+    fn figures(&self, site: &Site) -> Vec<PossibleFigures> {
         let parts = all_parts(Vec::new(), self.budget, self.samples, Vec::new());
         let parts = parts.ok().filter(|_| self.has_gpu_files);
         parts.map(|parts| parts.figures(site)).unwrap_or_default()
     }
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
-        observer.phase("listing devices");
-        let listings = drivers::list(&|| observer.interrupted())?;
+        observer.begin_phase("listing devices");
+        let listings = drivers::list(&|| observer.is_interrupted())?;
         let mut notices = Vec::new();
         let found = drivers::select(&[DeviceChoice::All], &listings, &mut notices);
         let (host, own): (Vec<DeviceInfo>, Vec<DeviceInfo>) =

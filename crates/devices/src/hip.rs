@@ -39,7 +39,7 @@ impl Hip {
 
     fn describe(&self, index: usize) -> Result<(DeviceInfo, c_int), DeviceError> {
         let (info, number) = cuda::describe(self.api, &ATTRIBUTES, index)?;
-        Ok((DeviceInfo { driver_version: words(cuda::version(self.api)?), ..info }, number))
+        Ok((DeviceInfo { driver_version: words(cuda::driver_version(self.api)?), ..info }, number))
     }
 }
 
@@ -55,7 +55,7 @@ impl Driver for Hip {
 
     fn devices(&self) -> Result<Vec<DeviceInfo>, DeviceError> {
         cuda::try_compiler(VendorApi::Hip);
-        let count = cuda::count(self.api)?;
+        let count = cuda::device_count(self.api)?;
         (0..count).map(|index| self.describe(index).map(|(info, _)| info)).collect()
     }
 

@@ -13,7 +13,7 @@ const DRIVER_RESERVE: Bytes = Bytes::mib(256);
 /// Returns the memory that this process can still use; `None` if it is unknown. It may be less than in the description
 /// of the node, because the process has loaded drivers since then.
 pub(crate) fn remaining(site: &Site) -> Option<Bytes> {
-    let now = memory::remaining(&site.root).filter(|_| !site.machine.is_described());
+    let now = memory::remaining_bytes(&site.root).filter(|_| !site.machine.is_described());
     site.machine.memory.available.into_iter().chain(now).min().map(Bytes)
 }
 

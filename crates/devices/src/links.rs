@@ -11,7 +11,7 @@ use crate::prediction::{PredictedCopies, measure_host_rates};
 use crate::reference::{self, UsersProgram};
 use crate::state::DeviceStates;
 use crate::{GAUGE, drivers, host_memory, nvbandwidth};
-use nodegauge_analysis::expect::Figures;
+use nodegauge_analysis::expect::PossibleFigures;
 use nodegauge_gauge::series::{ReferenceRun, Series};
 use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
 use nodegauge_machine::{CpuId, NumaNodeId, Topology};
@@ -19,7 +19,7 @@ use nodegauge_measure::record::{Measurement, Quoted, Validity};
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::{Budget, Limits, Turn, policy};
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome, Unit};
-use rig::{CopyCell, End, Leg, Rig};
+use rig::{CopyCell, DeviceCopy, Endpoint, Rig};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ pub const MAX_SIZE: u64 = 1 << 40;
 /// Maximum share (0 to 1) of the free memory of host and device that is used.
 const SHARE: f64 = 0.5;
 /// Minimum share of the host memory on its NUMA node; below this share, a figure is suspect.
-const MIN_ON_NODE: f64 = 0.99;
+const MIN_LOCAL_SHARE: f64 = 0.99;
 
 /// Options of a run.
 #[derive(Debug, Clone, PartialEq)]
@@ -159,7 +159,7 @@ fn nodes(site: &Site) -> Vec<Node> {
 
 /// Returns the allowed CPUs of the NUMA node with this index.
 fn allowed(topology: &Topology, at: usize) -> Vec<CpuId> {
-    let here = topology.allowed().filter(|thread| thread.node.unwrap_or(0) == at);
+    let here = topology.allowed_threads().filter(|thread| thread.node.unwrap_or(0) == at);
     here.map(|thread| thread.cpu).collect()
 }
 
@@ -181,7 +181,7 @@ impl PlannedRun for LinkPlan {
         ExpectedCost { time: Some(self.options.budget.time), memory: None }
     }
 
-    fn figures(&self, _: &Site) -> Vec<Figures> {
+    fn figures(&self, _: &Site) -> Vec<PossibleFigures> {
         let mut names: Vec<String> = [TO_DEVICE, TO_HOST, BOTH_WAYS].map(str::to_owned).to_vec();
         if self.devices.len() > 1 {
             names.extend(names.clone().into_iter().map(|name| format!("{ALL_PREFIX}{name}")));
@@ -194,8 +194,8 @@ impl PlannedRun for LinkPlan {
         let latencies =
             [TO_DEVICE, TO_HOST, DEVICE_TO_DEVICE].map(|name| format!("{name}{LATENCY_SUFFIX}"));
         vec![
-            Figures::new(GAUGE, TEST, names, &[Unit::BytesPerSecond]).with_sizes(sizes),
-            Figures::new(GAUGE, TEST, latencies, &[Unit::Seconds]),
+            PossibleFigures::new(GAUGE, TEST, names, &[Unit::BytesPerSecond]).with_sizes(sizes),
+            PossibleFigures::new(GAUGE, TEST, latencies, &[Unit::Seconds]),
         ]
     }
 
@@ -259,14 +259,14 @@ impl Stage<'_> {
         observer: &mut dyn Observer,
     ) -> Result<(Outcome, Duration), Failure> {
         let ids: Vec<String> = self.devices.iter().map(|device| device.info().id()).collect();
-        observer.phase(&format!("{}: preparing copies", ids.join(", ")));
+        observer.begin_phase(&format!("{}: preparing copies", ids.join(", ")));
         let mut watched: Vec<DeviceStates> =
             self.devices.iter().map(|device| DeviceStates::new(device.state())).collect();
         let mut rig = match self.devices {
             [device] => self.with_host(device)?,
             _ => self.prepare_joint_copies()?,
         };
-        observer.phase(&format!("{}: measuring copies, interleaved", ids.join(", ")));
+        observer.begin_phase(&format!("{}: measuring copies, interleaved", ids.join(", ")));
         let mut series = Series::new(policy::LINKS, limits, rig.cells.len());
         let largest = self.sizes.last().copied().unwrap_or(SMALL);
         let compared: Vec<usize> =
@@ -298,10 +298,10 @@ impl Stage<'_> {
         if series.failure().is_none() {
             unchecked = rig.check().err().map(Failure::from);
         }
-        let judged = series.one_regime(&[]);
-        let stopped = series.stop().to_string();
+        let regime = series.samples_by_regime(&[]);
+        let stopped = series.stop_reason().to_string();
         let evidence =
-            DeviceEvidence { site: self.site, series: &series, judged: &judged, stopped: &stopped };
+            DeviceEvidence { site: self.site, series: &series, regime: &regime, stopped: &stopped };
         let native = rig
             .cells
             .iter()
@@ -335,13 +335,24 @@ impl Stage<'_> {
             let ends = [self.sizes.first(), self.sizes.last()];
             for bytes in self.sizes.iter().filter(|size| at == near || ends.contains(&Some(size))) {
                 for host in [pageable, pinned[0]] {
-                    let to = Leg { device: 0, from: End::Host(host), to: End::Device(here[0]) };
-                    let back = Leg { device: 0, from: End::Device(here[0]), to: End::Host(host) };
+                    let to = DeviceCopy {
+                        device: 0,
+                        from: Endpoint::Host(host),
+                        to: Endpoint::Device(here[0]),
+                    };
+                    let back = DeviceCopy {
+                        device: 0,
+                        from: Endpoint::Device(here[0]),
+                        to: Endpoint::Host(host),
+                    };
                     rig.add_cell(TO_DEVICE, *bytes, vec![to]);
                     rig.add_cell(TO_HOST, *bytes, vec![back]);
                     if host == pinned[0] && *bytes > SMALL {
-                        let other_back =
-                            Leg { device: 0, from: End::Device(here[1]), to: End::Host(pinned[1]) };
+                        let other_back = DeviceCopy {
+                            device: 0,
+                            from: Endpoint::Device(here[1]),
+                            to: Endpoint::Host(pinned[1]),
+                        };
                         rig.add_cell(BOTH_WAYS, *bytes, vec![to, other_back]);
                     }
                 }
@@ -371,8 +382,16 @@ impl Stage<'_> {
         let mut back = Vec::new();
         let mut both = Vec::new();
         for (device, (memories, pinned)) in hosts.iter().enumerate() {
-            let to = Leg { device, from: End::Host(pinned[0]), to: End::Device(memories[0]) };
-            let from = Leg { device, from: End::Device(memories[1]), to: End::Host(pinned[1]) };
+            let to = DeviceCopy {
+                device,
+                from: Endpoint::Host(pinned[0]),
+                to: Endpoint::Device(memories[0]),
+            };
+            let from = DeviceCopy {
+                device,
+                from: Endpoint::Device(memories[1]),
+                to: Endpoint::Host(pinned[1]),
+            };
             there.push(to);
             back.push(from);
             both.extend([to, from]);
@@ -391,10 +410,10 @@ impl Stage<'_> {
             if from != target && driver == other {
                 let from_memory = hosts[from].0[0];
                 let to_memory = hosts[target].0[1];
-                let leg = Leg {
+                let leg = DeviceCopy {
                     device: from,
-                    from: End::Device(from_memory),
-                    to: End::Device(to_memory),
+                    from: Endpoint::Device(from_memory),
+                    to: Endpoint::Device(to_memory),
                 };
                 for bytes in both_ends(SMALL, last) {
                     rig.add_cell(DEVICE_TO_DEVICE, bytes, vec![leg]);
@@ -412,18 +431,24 @@ impl Stage<'_> {
         evidence: &DeviceEvidence<'_>,
         watched: &[DeviceStates],
     ) -> Option<Measurement> {
-        let DeviceEvidence { series, judged, stopped, .. } = *evidence;
-        let leg = cell.legs.first()?;
+        let DeviceEvidence { series, regime, stopped, .. } = *evidence;
+        let leg = cell.device_copies.first()?;
         let info = self.devices[leg.device].info();
-        let host = cell.legs.iter().find_map(Leg::host).map(|host| &rig.hosts[host]);
+        let host = cell
+            .device_copies
+            .iter()
+            .find_map(DeviceCopy::host)
+            .map(|host| &rig.host_buffers[host]);
         let peer = match (leg.from, leg.to) {
-            (End::Device(_), End::Device(to)) => Some(self.devices[rig.memories[to].0].info().id()),
+            (Endpoint::Device(_), Endpoint::Device(to)) => {
+                Some(self.devices[rig.device_buffers[to].0].info().id())
+            }
             _ => None,
         };
         let all = cell.name.starts_with(ALL_PREFIX);
         let mut validity = Validity::valid();
-        if !rig.wrong.is_empty() {
-            let ways = rig.wrong.join(", ");
+        if !rig.wrong_copies.is_empty() {
+            let ways = rig.wrong_copies.join(", ");
             validity.invalid(format!("copied data differ from the source: {ways}"));
         }
         for (device_state, device) in watched.iter().zip(self.devices) {
@@ -431,7 +456,7 @@ impl Stage<'_> {
         }
         let on_node = host.and_then(|host| host.on_node);
         if let (Some(share), Some(node)) =
-            (on_node.filter(|share| share.0 < MIN_ON_NODE), host.and_then(|host| host.node))
+            (on_node.filter(|share| share.0 < MIN_LOCAL_SHARE), host.and_then(|host| host.node))
         {
             let share = share.in_whole_percent();
             validity.suspect(format!("only {share} of the host buffer is on NUMA node {node}"));
@@ -459,7 +484,7 @@ impl Stage<'_> {
             clock: Some(cell.clock().to_owned()),
             ..LinkConfig::default()
         };
-        let moved = cell.bytes as f64 * cell.legs.len() as f64;
+        let moved = cell.bytes as f64 * cell.device_copies.len() as f64;
         let is_latency = cell.is_latency();
         let m = if is_latency {
             let name = format!("{}{LATENCY_SUFFIX}", cell.name);
@@ -467,7 +492,7 @@ impl Stage<'_> {
         } else {
             Measurement::new(GAUGE, TEST, cell.name, Unit::BytesPerSecond)
         };
-        let m = series.figure(judged, (number, 0), m, Quoted::Median, &|seconds| {
+        let m = series.figure(regime, (number, 0), m, Quoted::Median, &|seconds| {
             if is_latency { seconds } else { moved / seconds }
         })?;
         Some(series.judge_figure(number, m.config(&config).with_validity(validity)))

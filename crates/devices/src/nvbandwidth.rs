@@ -39,7 +39,7 @@ pub struct TestCase {
     /// Rows of the matrix; `None` for entries that are not measured.
     pub rows: Vec<Vec<Option<f64>>>,
     /// True if the end of the matrix was not printed, so that rows may be missing.
-    pub is_cut: bool,
+    pub is_truncated: bool,
 }
 
 /// Parsed output of an nvbandwidth run.
@@ -92,7 +92,7 @@ impl TestCase {
             name: word(&case["name"])?,
             description: word(&case["bandwidth_description"])?,
             rows: Some(rows).filter(|rows| !rows.is_empty() && is_even)?,
-            is_cut: false,
+            is_truncated: false,
         };
         let sum = case["sum"].as_f64();
         sum.is_none_or(|sum| found.has_sum(sum)).then_some(found)
@@ -167,7 +167,7 @@ impl NvbandwidthOutput {
                     name: name.to_owned(),
                     description: line.trim().to_owned(),
                     rows: Vec::new(),
-                    is_cut: false,
+                    is_truncated: false,
                 });
             } else if line.trim().is_empty() || line.starts_with(SUM) {
                 if let Some(sum) = line.strip_prefix(SUM) {
@@ -187,12 +187,12 @@ impl NvbandwidthOutput {
                 // ignored.
                 let is_next = number == Some(case.rows.len());
                 let values = values.filter(|values| is_row && is_next && values.len() == columns);
-                case.is_cut |= is_row && values.is_none();
+                case.is_truncated |= is_row && values.is_none();
                 case.rows.extend(values);
             }
         }
         let last = case.filter(|case| !case.rows.is_empty());
-        found.cases.extend(last.map(|unended| TestCase { is_cut: true, ..unended }));
+        found.cases.extend(last.map(|unended| TestCase { is_truncated: true, ..unended }));
         found
     }
 
@@ -201,7 +201,7 @@ impl NvbandwidthOutput {
         let Some((name, sum)) = printed.trim().rsplit_once(' ') else { return };
         let Some(case) = self.cases.last().filter(|case| case.name == name) else { return };
         let agrees = sum.parse().is_ok_and(|sum: f64| case.has_sum(sum));
-        if !agrees && !case.is_cut {
+        if !agrees && !case.is_truncated {
             self.cases.pop();
         }
     }
@@ -243,7 +243,7 @@ impl NvbandwidthOutput {
             for (row, values) in case.rows.iter().enumerate() {
                 for (column, value) in values.iter().enumerate() {
                     // The diagonal of a matrix of copies between devices is 0, because no device copies to itself.
-                    let Some(value) = value.filter(|value| printed::is_figure(*value)) else {
+                    let Some(value) = value.filter(|value| printed::can_be_figure(*value)) else {
                         continue;
                     };
                     let number = if across { row } else { column };
@@ -287,9 +287,11 @@ impl NvbandwidthOutput {
             ..LinkConfig::default()
         };
         let mut validity = Validity::valid();
-        if case.is_cut {
-            validity
-                .suspect(format!("the end of the matrix is missing: {}", printed::POSSIBLY_CUT));
+        if case.is_truncated {
+            validity.suspect(format!(
+                "the end of the matrix is missing: {}",
+                printed::POSSIBLY_TRUNCATED
+            ));
         }
         let same = EQUIVALENT_CASES.iter().find(|(theirs, _)| *theirs == case.name);
         let name = same.map_or(case.name.as_str(), |(_, ours)| ours);

@@ -48,7 +48,7 @@ fn has_kernel_folder(variable: impl Fn(&str) -> Option<OsString>) -> bool {
 /// folder in which no other user can place kernels (see [`has_kernel_folder`]). By default, PoCL would load these
 /// kernels from /tmp/pocl, where any user may have placed other kernels.
 fn kernel_folder() -> Result<Option<Rc<Scratch>>, DeviceError> {
-    if has_kernel_folder(nodegauge_os::variable) {
+    if has_kernel_folder(nodegauge_os::environment_variable) {
         return Ok(None);
     }
     let folder = Scratch::new().map_err(|error| {

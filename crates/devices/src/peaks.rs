@@ -11,14 +11,15 @@ use crate::info::{Class, DeviceInfo};
 use crate::state::DeviceStates;
 use crate::{GAUGE, drivers, host_memory};
 use chains::{Chains, Loop};
-use nodegauge_analysis::expect::Figures;
+use nodegauge_analysis::expect::PossibleFigures;
 use nodegauge_gauge::series::Series;
 use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
 use nodegauge_kernels::Element;
 use nodegauge_measure::record::{Measurement, Quoted, Validity};
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::halving::{
-    self, Candidates, DeadlineCheck, Halving, Passes, PreparedCandidate, RoundRule, Rules, TurnRate,
+    self, Candidates, DeadlineCheck, EliminationRule, Halving, PassesPerRound, PreparedCandidate,
+    SearchRules, TurnRate,
 };
 use nodegauge_measure::schedule::{Budget, Limits, Turn, policy};
 use nodegauge_measure::{Failure, Notice, NoticeId, Observer, Outcome, Unit, clock};
@@ -104,9 +105,10 @@ impl PlannedRun for PeakPlan {
         ExpectedCost { time: Some(self.budget.time), memory: None }
     }
 
-    fn figures(&self, _: &Site) -> Vec<Figures> {
+    fn figures(&self, _: &Site) -> Vec<PossibleFigures> {
         vec![
-            Figures::new(GAUGE, TEST, [FMA, DGEMM], &[Unit::FlopsPerSecond]).with_known_limit(true),
+            PossibleFigures::new(GAUGE, TEST, [FMA, DGEMM], &[Unit::FlopsPerSecond])
+                .with_known_limit(true),
         ]
     }
 
@@ -130,7 +132,7 @@ impl PlannedRun for PeakPlan {
                 notices.push(Notice::new(NoticeId::LeftOut, GAUGE, text));
                 continue;
             }
-            observer.phase(&format!("{id}: trying loops in {element}"));
+            observer.begin_phase(&format!("{id}: trying loops in {element}"));
             let deadline = clock::now() + choose;
             let chains = best(device, *element, deadline, observer)?;
             cells.push(PeakCell::new(device, Work::Chains(chains)));
@@ -139,7 +141,7 @@ impl PlannedRun for PeakPlan {
                 cells.extend(product.map(|product| PeakCell::new(device, Work::Product(product))));
             }
         }
-        observer.phase("measuring the peaks, interleaved");
+        observer.begin_phase("measuring the peaks, interleaved");
         let mut series = Series::new(policy::DEVICES, limits, cells.len());
         let mut turn = |turn: Turn| -> Result<Vec<Sample>, DeviceError> {
             let cell = &mut cells[turn.cell];
@@ -148,19 +150,19 @@ impl PlannedRun for PeakPlan {
             Ok(vec![Sample::from_times(vec![seconds])])
         };
         series.run(&mut turn, observer, None)?;
-        let judged = series.one_regime(&[]);
-        let stopped = series.stop().to_string();
+        let regime = series.samples_by_regime(&[]);
+        let stopped = series.stop_reason().to_string();
         let mut measurements = Vec::new();
         for (number, cell) in cells.iter_mut().enumerate() {
             let mut worst = None;
             if series.failure().is_none() {
-                match cell.check() {
+                match cell.largest_deviation() {
                     Ok(deviation) => worst = deviation,
                     Err(error) => series.mark_lost(number, error.into()),
                 }
             }
             let evidence =
-                DeviceEvidence { site, series: &series, judged: &judged, stopped: &stopped };
+                DeviceEvidence { site, series: &series, regime: &regime, stopped: &stopped };
             measurements.extend(cell.figure(number, &evidence, worst));
         }
         let mut outcome = Outcome { measurements, notices, ..Outcome::default() };
@@ -171,10 +173,10 @@ impl PlannedRun for PeakPlan {
 
 /// Rules for the choice of loops. Each loop is timed once per round. A launch is short, so that enough rounds are
 /// possible to eliminate only significantly slower loops, even on a busy node.
-const RULES: Rules = Rules {
+const RULES: SearchRules = SearchRules {
     seed: 0x7065_616B,
-    passes: Passes::One,
-    leave: RoundRule::SignificantlySlower,
+    passes: PassesPerRound::One,
+    elimination: EliminationRule::SignificantlySlower,
     min_rounds: 0,
     max_rounds: None,
     whole_rounds: 3,
@@ -190,7 +192,7 @@ fn best(
     observer: &dyn Observer,
 ) -> Result<Chains, DeviceError> {
     let shapes = Loop::all(device.info(), element);
-    let late = || observer.interrupted() || clock::now() >= deadline;
+    let late = || observer.is_interrupted() || clock::now() >= deadline;
     let mut build = |_: usize, shape: &Loop| match Chains::new(device, element, *shape) {
         Ok(chains) => Ok(PreparedCandidate::Works(chains)),
         Err(error) => Ok(PreparedCandidate::Refused(error)),
@@ -220,13 +222,13 @@ impl Candidates for Loops<'_> {
     }
 
     fn must_end(&mut self) -> bool {
-        self.observer.interrupted()
+        self.observer.is_interrupted()
     }
 }
 
 impl PeakCell {
     /// Verifies the result of the work. Returns its largest deviation from the expected result.
-    fn check(&mut self) -> Result<Option<f64>, DeviceError> {
+    fn largest_deviation(&mut self) -> Result<Option<f64>, DeviceError> {
         match &mut self.work {
             Work::Chains(chains) => chains.check().map(Some),
             Work::Product(product) => product.check().map(Some),
@@ -240,7 +242,7 @@ impl PeakCell {
         evidence: &DeviceEvidence<'_>,
         worst: Option<f64>,
     ) -> Option<Measurement> {
-        let DeviceEvidence { site, series, judged, stopped } = *evidence;
+        let DeviceEvidence { site, series, regime, stopped } = *evidence;
         let info = self.device.info();
         let mut validity = Validity::valid();
         self.watched.judge(&info.id(), &mut validity);
@@ -259,7 +261,7 @@ impl PeakCell {
             }
             Work::Product(product) => {
                 let limit = info.matrix_peak.as_ref();
-                (DGEMM, product.describe(config), product.allowed(), limit)
+                (DGEMM, product.describe(config), product.tolerance(), limit)
             }
         };
         match worst {
@@ -273,7 +275,7 @@ impl PeakCell {
         }
         let flops = self.flops();
         let m = Measurement::new(GAUGE, TEST, name, Unit::FlopsPerSecond);
-        let m = series.figure(judged, (number, 0), m, Quoted::Best, &|seconds| flops / seconds)?;
+        let m = series.figure(regime, (number, 0), m, Quoted::Best, &|seconds| flops / seconds)?;
         let mut m = m.config(&config);
         if let Some(limit) = limit {
             m = m.with_theoretical_limit(limit);

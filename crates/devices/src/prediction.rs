@@ -8,7 +8,7 @@
 use crate::info::DeviceInfo;
 use nodegauge_arena::{MemoryRates, RequestedPages};
 use nodegauge_gauge::Site;
-use nodegauge_kernels::size::RULE_FACTOR;
+use nodegauge_kernels::size::MIN_CACHE_MULTIPLE;
 use nodegauge_kernels::{Element, Kernel};
 use nodegauge_machine::CpuId;
 use nodegauge_machine::devices::catalog;
@@ -110,7 +110,7 @@ impl Predictable for PredictedArrays<'_> {
         let mut is_shorter = false;
         for cell in self.cells.iter_mut().filter(|_| !self.is_given) {
             let half = cell.times_llc.map(|times| times / 2.0);
-            if half.is_some_and(|times| times >= RULE_FACTOR) {
+            if half.is_some_and(|times| times >= MIN_CACHE_MULTIPLE) {
                 cell.elements /= 2;
                 cell.times_llc = half;
                 is_shorter = true;
@@ -181,7 +181,7 @@ mod tests {
     const GB: BytesPerSec = BytesPerSec(1e9);
 
     fn asked(seconds: u32) -> Limits {
-        Limits::from_budget(Budget { time: seconds * SECOND, asked: true }, None)
+        Limits::from_budget(Budget { time: seconds * SECOND, is_set_by_user: true }, None)
     }
 
     /// Returns the budget that a hint recommends.

@@ -1,7 +1,7 @@
 //! Test `device stream`: STREAM on devices. Devices and element types are measured interleaved. Every element is
 //! verified on the device. Times are measured by the device's clock and by the host's clock.
 
-use crate::bench::{Bench, LoopShape};
+use crate::bench::{DeviceArrays, LoopShape};
 use crate::config::DeviceStreamConfig;
 use crate::driver::{DeviceError, OpenDevice};
 use crate::evidence::DeviceEvidence;
@@ -11,7 +11,7 @@ use crate::reference::{self, UsersProgram};
 use crate::state::DeviceStates;
 use crate::{GAUGE, tuner};
 use crate::{drivers, host_memory};
-use nodegauge_analysis::expect::Figures;
+use nodegauge_analysis::expect::PossibleFigures;
 use nodegauge_gauge::series::{ReferenceRun, Series};
 use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
 use nodegauge_kernels::size::{self, CacheCapacity, SizeConditions, SizeSpec};
@@ -260,7 +260,7 @@ impl DeviceStreamPlan {
 /// Device and element type, with the arrays, the loops and the recorded states of the device.
 struct StreamCell {
     device: Rc<dyn OpenDevice>,
-    bench: Bench,
+    bench: DeviceArrays,
     loops: Vec<(Kernel, LoopShape)>,
     tried: usize,
     times_llc: Option<f64>,
@@ -272,9 +272,12 @@ impl PlannedRun for DeviceStreamPlan {
         ExpectedCost { time: Some(self.options.budget.time), memory: None }
     }
 
-    fn figures(&self, _: &Site) -> Vec<Figures> {
+    fn figures(&self, _: &Site) -> Vec<PossibleFigures> {
         let names = self.options.kernels.iter().map(|kernel| kernel.name());
-        vec![Figures::new(GAUGE, TEST, names, &[Unit::BytesPerSecond]).with_known_limit(true)]
+        vec![
+            PossibleFigures::new(GAUGE, TEST, names, &[Unit::BytesPerSecond])
+                .with_known_limit(true),
+        ]
     }
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
@@ -285,21 +288,22 @@ impl PlannedRun for DeviceStreamPlan {
         let planned = self.admitted(site, host, &opened, &limits, &mut notices)?;
         let mut cells: Vec<StreamCell> = Vec::new();
         let choose =
-            limits.budget.mul_f64(policy::DEVICES.choose.0 / self.cells.len().max(1) as f64);
+            limits.budget.mul_f64(policy::DEVICES.choice_share.0 / self.cells.len().max(1) as f64);
         for PlannedArrays { device, element, elements, times_llc, .. } in planned {
             let device = &opened[device];
             let array = Bytes(elements * element.bytes());
             let id = device.info().id();
-            observer.phase(&format!("{id}: {} arrays of {array}, trying loops", self.arrays()));
+            observer
+                .begin_phase(&format!("{id}: {} arrays of {array}, trying loops", self.arrays()));
             let watched = DeviceStates::new(device.state());
             let kernels = &self.options.kernels;
             observer.check_interrupt()?;
-            let mut bench = Bench::new(device.clone(), kernels, element, elements)?;
+            let mut bench = DeviceArrays::new(device.clone(), kernels, element, elements)?;
             // The deadline is set after the set-up, which may take long if a driver compiles, so that the choice of
             // loops has its full time.
             let deadline = clock::now() + choose;
             let chosen = tuner::choose(&mut bench, kernels, device.info(), deadline, &|| {
-                observer.interrupted()
+                observer.is_interrupted()
             })?;
             cells.push(StreamCell {
                 device: device.clone(),
@@ -310,7 +314,7 @@ impl PlannedRun for DeviceStreamPlan {
                 watched,
             });
         }
-        observer.phase("measuring all devices, interleaved");
+        observer.begin_phase("measuring all devices, interleaved");
         let mut series = Series::new(policy::DEVICES, limits, cells.len());
         let last: Vec<(String, f64)> = cells.iter().map(StreamCell::last).collect();
         let last_kernel = self.options.kernels.len() - 1;
@@ -339,9 +343,9 @@ impl PlannedRun for DeviceStreamPlan {
                 is_checked = false;
             }
         }
-        let stopped = series.stop().to_string();
-        let judged = series.one_regime(&[]);
-        let evidence = DeviceEvidence { site, series: &series, judged: &judged, stopped: &stopped };
+        let stopped = series.stop_reason().to_string();
+        let regime = series.samples_by_regime(&[]);
+        let evidence = DeviceEvidence { site, series: &series, regime: &regime, stopped: &stopped };
         let mut measurements = Vec::new();
         for (number, cell) in cells.iter().enumerate() {
             measurements.extend(cell.figures(number, &evidence, is_checked));
@@ -388,7 +392,7 @@ fn latest_rates(last: &[(String, f64)], samples: &[Vec<Sample>], last_kernel: us
 impl StreamCell {
     /// Returns the arrays of the cell.
     fn arrays(&self) -> CellArrays {
-        let Bench { element, elements, .. } = self.bench;
+        let DeviceArrays { element, elements, .. } = self.bench;
         CellArrays { device: self.device.clone(), element, elements }
     }
 
@@ -426,7 +430,7 @@ impl StreamCell {
         evidence: &DeviceEvidence<'_>,
         is_checked: bool,
     ) -> Vec<Measurement> {
-        let DeviceEvidence { site, series, judged, stopped } = *evidence;
+        let DeviceEvidence { site, series, regime, stopped } = *evidence;
         let guest = site.machine.virtualisation.is_some();
         let bench = &self.bench;
         let info = self.device.info();
@@ -447,15 +451,15 @@ impl StreamCell {
             if !is_checked {
                 validity.suspect("the device failed before its arrays were checked at the end");
             }
-            if self.times_llc.is_some_and(|times| times < size::RULE_FACTOR * 0.999) {
+            if self.times_llc.is_some_and(|times| times < size::MIN_CACHE_MULTIPLE * 0.999) {
                 validity.suspect(format!(
                     "arrays are {:.2} times as large as the device's last-level cache; STREAM requires at least 4 times",
                     self.times_llc.unwrap_or(0.0)
                 ));
             }
             self.watched.judge(&info.id(), &mut validity);
-            judged.doubts(cell, part, guest).into_iter().for_each(|doubt| validity.suspect(doubt));
-            let host = judged.seconds(cell, self.loops.len() + part);
+            regime.doubts(cell, part, guest).into_iter().for_each(|doubt| validity.suspect(doubt));
+            let host = regime.seconds(cell, self.loops.len() + part);
             let grid = shape.grid(*kernel, bench.elements, info.units);
             let mut on = self.watched.config(info);
             on.stopped = Some(stopped.clone());
@@ -472,7 +476,7 @@ impl StreamCell {
                 vector_elements: Some(shape.width.into()),
                 strided_groups: shape.strided.map(|_| grid.groups as u64),
                 loops_tried: Some(self.tried as u64),
-                device_seconds: Some(stats::median(&judged.seconds(cell, part)))
+                device_seconds: Some(stats::median(&regime.seconds(cell, part)))
                     .filter(|s| s.is_finite()),
                 host_seconds: Some(stats::median(&host)).filter(|s| s.is_finite()),
                 checks: Some(checked.checks),
@@ -483,7 +487,7 @@ impl StreamCell {
             let bytes = self.counted(*kernel) as f64;
             let m = Measurement::new(GAUGE, TEST, kernel.name(), Unit::BytesPerSecond);
             let m =
-                series.figure(judged, (cell, part), m, Quoted::Best, &|seconds| bytes / seconds)?;
+                series.figure(regime, (cell, part), m, Quoted::Best, &|seconds| bytes / seconds)?;
             let mut m = m.config(&config);
             if let Some(theoretical) = &theoretical {
                 m = m.with_theoretical_limit(theoretical);

@@ -1,13 +1,14 @@
 //! Choice of the fastest loop per kernel on a device, by successive halving with short measurements. As in the run
 //! itself, each pass runs all kernels.
 
-use crate::bench::{Bench, LoopShape, Times};
+use crate::bench::{DeviceArrays, KernelTimes, LoopShape};
 use crate::driver::{DeviceError, FailureClass};
 use crate::info::DeviceInfo;
 use nodegauge_kernels::Kernel;
 use nodegauge_measure::clock;
 use nodegauge_measure::schedule::halving::{
-    self, Candidates, DeadlineCheck, Halving, Passes, PreparedCandidate, RoundRule, Rules, TurnRate,
+    self, Candidates, DeadlineCheck, EliminationRule, Halving, PassesPerRound, PreparedCandidate,
+    SearchRules, TurnRate,
 };
 use std::time::Instant;
 
@@ -25,10 +26,10 @@ pub struct LoopChoice {
 const MIN_FIRST_RATE: f64 = 0.25;
 
 /// Rules for the successive halving of loops. No loop is dropped before it has four samples.
-const RULES: Rules = Rules {
+const RULES: SearchRules = SearchRules {
     seed: 0x6465_7669,
-    passes: Passes::Growing,
-    leave: RoundRule::SlowerHalf { from: 2, left: 1 },
+    passes: PassesPerRound::Growing,
+    elimination: EliminationRule::SlowerHalf { from: 2, left: 1 },
     min_rounds: 0,
     max_rounds: None,
     whole_rounds: 0,
@@ -40,7 +41,7 @@ const RULES: Rules = Rules {
 ///
 /// Fails if no loop works for one of the kernels.
 pub fn choose(
-    bench: &mut Bench,
+    bench: &mut DeviceArrays,
     kernels: &[Kernel],
     device: &DeviceInfo,
     deadline: Instant,
@@ -70,7 +71,7 @@ pub fn choose(
 }
 
 /// Returns the rate of a pass by the device's clock.
-fn device_rate(times: &Times) -> TurnRate {
+fn device_rate(times: &KernelTimes) -> TurnRate {
     TurnRate { rate: 1.0 / times.0, round_trip: f64::NAN }
 }
 
@@ -89,7 +90,7 @@ fn without_slow_loops(working: Vec<(LoopShape, TurnRate)>) -> Halving<LoopShape>
 
 /// Loops that run interleaved on a device; each pass runs all kernels.
 struct Loops<'a> {
-    bench: &'a mut Bench,
+    bench: &'a mut DeviceArrays,
     kernels: &'a [Kernel],
     stop: &'a dyn Fn() -> bool,
 }

@@ -12,7 +12,7 @@ pub(crate) use conclusion::conclusion;
 use crate::config::{DeviceConfig, DevicePeakConfig};
 use crate::{GAUGE, curves as of_curves, links as of_links, peaks, stream as of_stream};
 use nodegauge_gauge::Detail;
-use nodegauge_gauge::view::{ColumnList, ColumnUnit, Picture, Section, Step, distinct};
+use nodegauge_gauge::view::{ChartBar, ColumnList, ColumnUnit, Picture, Section, distinct};
 use nodegauge_measure::keys::Config;
 use nodegauge_measure::record::{Category, Measurement, Record};
 use nodegauge_measure::{Fraction, Unit};
@@ -29,7 +29,7 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
     let mut sections = Vec::new();
     if !streams.is_empty() {
         sections.push(stream::section(&streams, detail));
-        published::add(&mut sections, record, GAUGE, detail);
+        published::add_published_section(&mut sections, record, GAUGE, detail);
     }
     if !links.is_empty() {
         sections.push(links::section(&links, detail));
@@ -83,15 +83,15 @@ fn peak_section(all: &[DeviceFigure<'_, DevicePeakConfig>]) -> Section {
         .limit_share_as(Fraction::in_tenths)
         .left("loop", |(_, config)| peaks::loop_in_words(config));
     let by_device = all.chunk_by(|(_, one), (_, next)| one.on.device == next.on.device);
-    let table = columns.grouped(by_device.map(|own| (heading(&own[0].1.on), own)));
+    let table = columns.grouped_table(by_device.map(|own| (heading(&own[0].1.on), own)));
     let bars = all.iter().map(|(m, config)| {
         let element = config.element.as_deref().unwrap_or_default();
         let which = config.on.device.as_deref().unwrap_or_default();
         let name = format!("{} {element}, {which}", m.name);
-        Step::bar(name, m.value, peaks::loop_in_words(config)).with_validity(m)
+        ChartBar::bar(name, m.value, peaks::loop_in_words(config)).with_validity(m)
     });
     let bars = Picture::bars("peaks", Unit::FlopsPerSecond, bars);
-    section.push(table).push(bars).gap();
+    section.push(table).push(bars).push_gap();
     let has_products = all.iter().any(|(m, _)| m.name == peaks::DGEMM);
     let products = if has_products { "; matrix products by the vendor's library" } else { "" };
     section.note(
@@ -102,6 +102,6 @@ fn peak_section(all: &[DeviceFigure<'_, DevicePeakConfig>]) -> Section {
         ),
     );
     drivers(&mut section, all.iter().map(|(_, config)| &config.on));
-    section.doubts(&all.iter().map(|(m, _)| *m).collect::<Vec<_>>());
+    section.push_doubts(&all.iter().map(|(m, _)| *m).collect::<Vec<_>>());
     section
 }

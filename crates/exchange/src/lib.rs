@@ -11,5 +11,5 @@ mod participant;
 mod segment;
 
 pub use link::{ConnectedLink, Link, Route, SharedLink};
-pub use participant::{Message, MessageOperation, Participant};
-pub use segment::{Segment, Word};
+pub use participant::{MessageBuffer, MessageOperation, Participant};
+pub use segment::{Segment, SharedWord};

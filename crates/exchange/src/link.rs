@@ -91,7 +91,7 @@ impl Transfer for SharedLink<'_> {
     #[inline]
     fn take(&mut self, into: &mut [u8], done: &mut usize) -> io::Result<bool> {
         match self.reader.read(into, done).map_err(io::Error::other)? {
-            Arrival::Part => Ok(false),
+            Arrival::Incomplete => Ok(false),
             Arrival::Whole => Ok(true),
             Arrival::Lent(address) => {
                 read_process_memory(self.process, address, into)?;

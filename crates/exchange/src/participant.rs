@@ -13,13 +13,13 @@ use std::time::{Duration, Instant};
 const REPLY_BYTES: usize = 4;
 
 /// Page-aligned memory for a message.
-pub struct Message {
+pub struct MessageBuffer {
     memory: Vec<u8>,
     from: usize,
     bytes: usize,
 }
 
-impl Message {
+impl MessageBuffer {
     /// Allocates a message of `bytes` bytes.
     pub fn new(bytes: usize) -> Self {
         let page = nodegauge_os::page_bytes();
@@ -60,7 +60,7 @@ pub struct Participant<'a, 'b> {
     /// Operation that is timed.
     pub operation: MessageOperation,
     /// True if all pairs begin simultaneously; false if each pair begins when it is ready.
-    pub together: bool,
+    pub simultaneous_start: bool,
     /// Number of messages per window.
     pub window: usize,
     /// True if each operation is timed separately.
@@ -68,9 +68,9 @@ pub struct Participant<'a, 'b> {
     /// Connection to the partner.
     pub link: &'a mut Link<'b>,
     /// Buffers for messages that are sent.
-    pub sent: Vec<Message>,
+    pub send_buffers: Vec<MessageBuffer>,
     /// Buffers for received messages.
-    pub received: Vec<Message>,
+    pub receive_buffers: Vec<MessageBuffer>,
 }
 
 /// Runs `n` operations and returns their total time in seconds. If `separately` is true, each operation is timed
@@ -98,9 +98,9 @@ fn timed(
 #[inline]
 fn exchange<L: Transfer>(
     link: &mut L,
-    sent: &[Message],
+    send_buffers: &[MessageBuffer],
     to_send: usize,
-    received: &mut [Message],
+    receive_buffers: &mut [MessageBuffer],
     to_receive: usize,
 ) -> io::Result<()> {
     let mut out = 0;
@@ -112,13 +112,15 @@ fn exchange<L: Transfer>(
     let mut spin = Spin::default();
     loop {
         let before = (out, done_out, into, done_into);
-        while out < to_send && link.post(sent[slot_out].get(), &mut done_out)? {
+        while out < to_send && link.post(send_buffers[slot_out].get(), &mut done_out)? {
             (out, done_out) = (out + 1, 0);
-            slot_out = if slot_out + 1 < sent.len() { slot_out + 1 } else { 0 };
+            slot_out = if slot_out + 1 < send_buffers.len() { slot_out + 1 } else { 0 };
         }
-        while into < to_receive && link.take(received[slot_into].get_mut(), &mut done_into)? {
+        while into < to_receive
+            && link.take(receive_buffers[slot_into].get_mut(), &mut done_into)?
+        {
             (into, done_into) = (into + 1, 0);
-            slot_into = if slot_into + 1 < received.len() { slot_into + 1 } else { 0 };
+            slot_into = if slot_into + 1 < receive_buffers.len() { slot_into + 1 } else { 0 };
         }
         if out == to_send && into == to_receive && link.is_sent() {
             return Ok(());
@@ -169,33 +171,33 @@ fn meet<L: Transfer>(link: &mut L, is_sender: bool) -> io::Result<()> {
 }
 
 /// Runs `n` operations and returns their time in seconds; of round trips, half of the time, because the latency is one
-/// way. `sent` and `received` are the buffers for the two directions.
+/// way. `send_buffers` and `receive_buffers` are the buffers for the two directions.
 fn operate<L: Transfer>(
     link: &mut L,
     rules: &Rules,
-    sent: &[Message],
-    received: &mut [Message],
+    send_buffers: &[MessageBuffer],
+    receive_buffers: &mut [MessageBuffer],
     n: u64,
 ) -> io::Result<f64> {
     let Rules { operation, window, timed_separately, is_sender } = *rules;
     let mut slot = 0;
-    let buffers = sent.len();
+    let buffers = send_buffers.len();
     match operation {
-        MessageOperation::BothWays => {
-            timed(timed_separately, n, || exchange(link, sent, window, received, window))
-        }
+        MessageOperation::BothWays => timed(timed_separately, n, || {
+            exchange(link, send_buffers, window, receive_buffers, window)
+        }),
         MessageOperation::Window => timed(timed_separately, n, || {
             if is_sender {
-                exchange(link, sent, window, received, 0)?;
+                exchange(link, send_buffers, window, receive_buffers, 0)?;
                 receive(link, &mut [0; REPLY_BYTES])
             } else {
-                exchange(link, sent, 0, received, window)?;
+                exchange(link, send_buffers, 0, receive_buffers, window)?;
                 send(link, &[0; REPLY_BYTES])
             }
         }),
         MessageOperation::RoundTrip => timed(timed_separately, n, || {
-            let out = sent[slot].get();
-            let into = received[slot].get_mut();
+            let out = send_buffers[slot].get();
+            let into = receive_buffers[slot].get_mut();
             slot = if slot + 1 < buffers { slot + 1 } else { 0 };
             if is_sender {
                 send(link, out)?;
@@ -245,7 +247,7 @@ impl Participant<'_, '_> {
 
     /// Sets the length of messages.
     pub fn resize(&mut self, bytes: usize) {
-        for message in self.sent.iter_mut().chain(&mut self.received) {
+        for message in self.send_buffers.iter_mut().chain(&mut self.receive_buffers) {
             message.bytes = bytes;
         }
     }
@@ -264,12 +266,12 @@ impl Participant<'_, '_> {
     /// # Errors
     /// Fails when the partner has ended.
     pub fn run(&mut self, n: u64) -> io::Result<f64> {
-        if self.together {
-            self.segment.meet(self.members);
+        if self.simultaneous_start {
+            self.segment.wait_for_members(self.members);
         }
         self.meet()?;
         let is_sender = self.is_sender();
-        let Self { operation, window, timed_separately, sent, received, .. } = self;
+        let Self { operation, window, timed_separately, send_buffers, receive_buffers, .. } = self;
         let rules = Rules {
             operation: *operation,
             window: *window,
@@ -277,8 +279,10 @@ impl Participant<'_, '_> {
             is_sender,
         };
         let seconds = match self.link {
-            Link::Shared(shared) => operate(shared, &rules, sent, received, n),
-            Link::Connected(connected) => operate(connected, &rules, sent, received, n),
+            Link::Shared(shared) => operate(shared, &rules, send_buffers, receive_buffers, n),
+            Link::Connected(connected) => {
+                operate(connected, &rules, send_buffers, receive_buffers, n)
+            }
         };
         seconds.map(|seconds| if is_sender { seconds } else { 0.0 })
     }
@@ -316,16 +320,21 @@ impl Participant<'_, '_> {
         let receives = self.operation != MessageOperation::Window || !self.is_sender();
         let mut wrong = 0;
         for round in 0..rounds {
-            for (number, message) in self.sent.iter_mut().enumerate() {
+            for (number, message) in self.send_buffers.iter_mut().enumerate() {
                 let bytes = message.get_mut().iter_mut().enumerate();
                 bytes.for_each(|(i, to)| *to = byte(i, rank, number, round));
             }
-            self.received.iter_mut().for_each(|message| message.get_mut().fill(0));
+            self.receive_buffers.iter_mut().for_each(|message| message.get_mut().fill(0));
             self.run(1)?;
             // A round trip uses only the first buffer.
-            let used =
-                if self.operation == MessageOperation::RoundTrip { 1 } else { self.received.len() };
-            for (number, message) in self.received[..used].iter().enumerate().filter(|_| receives) {
+            let used = if self.operation == MessageOperation::RoundTrip {
+                1
+            } else {
+                self.receive_buffers.len()
+            };
+            for (number, message) in
+                self.receive_buffers[..used].iter().enumerate().filter(|_| receives)
+            {
                 let bytes = message.get().iter().enumerate();
                 wrong += bytes.filter(|(i, is)| **is != byte(*i, partner, number, round)).count();
             }

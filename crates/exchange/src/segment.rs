@@ -1,12 +1,12 @@
 //! Memory that all ranks share. Each rank has a barrier, a cache line, numbers for the other ranks, and a ring buffer
 //! for its incoming messages. The shared memory has no name in the file system, so that nothing remains after a crash.
 
-use nodegauge_os::{CacheLine, Gate, Mapping, Ring, SysError, page_bytes};
+use nodegauge_os::{CacheLine, Mapping, Ring, SpinBarrier, SysError, page_bytes};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Maximum number of values that a rank contributes to an exchange, and of values in the answer.
 const WORDS: usize = 16;
-const LINE_AT: usize = size_of::<Gate>();
+const LINE_AT: usize = size_of::<SpinBarrier>();
 const OWN_AT: usize = LINE_AT + size_of::<CacheLine<AtomicU64>>();
 const ANSWER_AT: usize = OWN_AT + WORDS * size_of::<AtomicU64>();
 /// Offset of the 64-bit words of a rank, see [`Segment::word`].
@@ -14,7 +14,7 @@ const WORD_AT: usize = ANSWER_AT + WORDS * size_of::<AtomicU64>();
 
 /// Index of a 64-bit word that a rank shares.
 #[derive(Debug, Clone, Copy)]
-pub enum Word {
+pub enum SharedWord {
     /// Process ID of the rank.
     Process,
     /// Address of a copy of [`Segment::MARKER`] in the rank's memory.
@@ -33,7 +33,7 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// Bytes to which the address in [`Word::Marker`] points. A partner reads them to check that it can read this
+    /// Bytes to which the address in [`SharedWord::Marker`] points. A partner reads them to check that it can read this
     /// rank's memory.
     pub const MARKER: [u8; 8] = *b"nodegaug";
 
@@ -57,7 +57,7 @@ impl Segment {
     }
 
     /// Returns the barrier of a group of ranks. `rank` is the first rank of the group.
-    pub fn gate(&self, rank: usize) -> &Gate {
+    pub fn gate(&self, rank: usize) -> &SpinBarrier {
         self.mapping.view(self.at(rank))
     }
 
@@ -67,7 +67,7 @@ impl Segment {
     }
 
     /// Returns a word of a rank.
-    pub fn word(&self, rank: usize, word: Word) -> &AtomicU64 {
+    pub fn word(&self, rank: usize, word: SharedWord) -> &AtomicU64 {
         self.mapping.view(self.at(rank) + WORD_AT + word as usize * size_of::<AtomicU64>())
     }
 
@@ -83,7 +83,7 @@ impl Segment {
 
     /// Exchanges at most 16 numbers of each rank in `members`. The first member computes an answer from all numbers,
     /// and every member returns this answer. `rank` is the rank of the caller.
-    pub fn agree(
+    pub fn combine_numbers(
         &self,
         rank: usize,
         members: &[usize],
@@ -92,13 +92,13 @@ impl Segment {
     ) -> Vec<f64> {
         let first = members[0];
         self.put(rank, OWN_AT, own);
-        self.meet(members);
+        self.wait_for_members(members);
         if rank == first {
             let all: Vec<Vec<f64>> =
                 members.iter().map(|member| self.get(*member, OWN_AT)).collect();
             self.put(rank, ANSWER_AT, &answer(&all));
         }
-        self.meet(members);
+        self.wait_for_members(members);
         self.get(first, ANSWER_AT)
     }
 
@@ -116,7 +116,7 @@ impl Segment {
     }
 
     /// Waits until all of `members` have called this function.
-    pub fn meet(&self, members: &[usize]) {
+    pub fn wait_for_members(&self, members: &[usize]) {
         // The barrier is never poisoned, because ranks that wait for an ended rank are killed.
         let _ = self.gate(members[0]).wait(members.len());
     }
@@ -137,7 +137,7 @@ mod tests {
                     .map(|round| {
                         let own = [rank as f64, f64::from(round)];
                         let sum = |all: &[Vec<f64>]| vec![all.iter().map(|n| n[0] * n[1]).sum()];
-                        segment.agree(rank, members, &own, sum)[0]
+                        segment.combine_numbers(rank, members, &own, sum)[0]
                     })
                     .collect();
                 sums
@@ -153,15 +153,15 @@ mod tests {
     #[test]
     fn memory_of_ranks_does_not_overlap() {
         let segment = Segment::new(2).unwrap();
-        assert!(WORD_AT + (Word::Steps as usize + 1) * 8 <= page_bytes());
+        assert!(WORD_AT + (SharedWord::Steps as usize + 1) * 8 <= page_bytes());
         for rank in 0..2 {
             segment.line(rank).store(1, Ordering::Relaxed);
-            segment.word(rank, Word::Steps).store(2, Ordering::Relaxed);
+            segment.word(rank, SharedWord::Steps).store(2, Ordering::Relaxed);
             let mut writer = segment.inbox(rank).writer().unwrap();
             assert!(writer.write(&[3; 100_000], &mut 0));
         }
-        assert_eq!(segment.word(0, Word::Process).load(Ordering::Relaxed), 0);
-        assert_eq!(segment.agree(0, &[0], &[5.0], |all| all[0].clone())[0], 5.0);
+        assert_eq!(segment.word(0, SharedWord::Process).load(Ordering::Relaxed), 0);
+        assert_eq!(segment.combine_numbers(0, &[0], &[5.0], |all| all[0].clone())[0], 5.0);
         assert_eq!(segment.line(1).load(Ordering::Relaxed), 1);
     }
 }

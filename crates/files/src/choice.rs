@@ -10,7 +10,7 @@ pub struct OperationChoice {
     /// Operations in the order of the table, without duplicates; empty for the default operations.
     pub operations: Vec<&'static Operation>,
     /// Operations that the user named as POSIX asynchronous I/O (`aio_*`); all of them are also in `operations`.
-    pub asynchronous: Vec<&'static Operation>,
+    pub aio_operations: Vec<&'static Operation>,
     /// Engine for the operations.
     pub engine: IoEngine,
 }
@@ -31,14 +31,14 @@ pub fn choose(
     let Some(first) = of_aio.first() else {
         return Ok(OperationChoice {
             operations,
-            asynchronous: of_aio,
+            aio_operations: of_aio,
             engine: engine.unwrap_or(IoEngine::Sync),
         });
     };
     let name = first.name;
     match engine {
         None | Some(IoEngine::Uring) if others.is_empty() => {
-            Ok(OperationChoice { operations, asynchronous: of_aio, engine: IoEngine::Uring })
+            Ok(OperationChoice { operations, aio_operations: of_aio, engine: IoEngine::Uring })
         }
         Some(engine) if engine != IoEngine::Uring => {
             let text = format!(
@@ -87,7 +87,7 @@ mod tests {
         let choice = choose(&lists("aio_read,aio_write"), None).unwrap();
         assert_eq!(names(&choice.operations), ["write", "read"]);
         assert_eq!(
-            (names(&choice.asynchronous), choice.engine),
+            (names(&choice.aio_operations), choice.engine),
             (vec!["write", "read"], IoEngine::Uring)
         );
         assert_eq!(

@@ -66,7 +66,7 @@ nodegauge_measure::config! {
         iops: f64 = Observation "iops";
         latency_s: keys::latency_s;
         /// The clock that timed single operations.
-        clock: shared::clock as Observation of ClockUsed = "reading it costs a share of an operation";
+        clock: shared::clock as Observation of OperationClock = "reading it costs a share of an operation";
         /// Reason why the operation ended.
         ended: PassEnd = Observation "ended";
         /// Share of the data that came from or went to the device; `null` if it is unknown.
@@ -107,7 +107,7 @@ impl From<Percent> for u8 {
 
 /// The clock that timed single operations.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct ClockUsed {
+pub struct OperationClock {
     /// Name of the clock: `tsc` or `clock_gettime`.
     pub source: String,
     /// Cost of reading the clock and recording a latency, seconds.

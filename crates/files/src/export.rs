@@ -1,7 +1,7 @@
 //! Export of figures in the formats of IOzone and gnuplot, for programs that read these formats.
 
-use crate::reference::{MAX_COLUMNS, TESTS, USUAL, is_wide};
-use crate::view::{Row, at, cells, rows, select_rows};
+use crate::reference::{MAX_COLUMNS, MIN_COLUMNS, TESTS, is_wide};
+use crate::view::{FilesRow, cells, find_row, rows, select_rows};
 use nodegauge_gauge::view::distinct;
 use nodegauge_measure::record::{Category, Record};
 
@@ -14,8 +14,8 @@ const KIB: f64 = 1024.0;
 
 /// Returns the gauge's own measurements of the first folder in the first cache mode, because IOzone's table cannot show
 /// several folders or cache modes.
-fn single_table_rows<'r, 'a>(rows: &'r [Row<'a>]) -> Vec<&'r Row<'a>> {
-    let own: Vec<&Row<'_>> =
+fn single_table_rows<'r, 'a>(rows: &'r [FilesRow<'a>]) -> Vec<&'r FilesRow<'a>> {
+    let own: Vec<&FilesRow<'_>> =
         rows.iter().filter(|row| row.m.category == Category::Variant).collect();
     let Some(first) = own.first().copied() else { return own };
     select_rows(&own, |row| {
@@ -43,15 +43,15 @@ pub fn iozone(record: &Record) -> String {
         return out;
     }
     let measured = distinct(own.iter().map(|row| row.m.name.as_str()));
-    let more = TESTS[USUAL..MAX_COLUMNS].iter().any(|(name, ..)| measured.contains(name));
-    let columns = &TESTS[..if more { MAX_COLUMNS } else { USUAL }];
+    let more = TESTS[MIN_COLUMNS..MAX_COLUMNS].iter().any(|(name, ..)| measured.contains(name));
+    let columns = &TESTS[..if more { MAX_COLUMNS } else { MIN_COLUMNS }];
     out.push_str(&HEADER.join("\n"));
-    columns[USUAL..].iter().for_each(|(name, ..)| out.push_str(&format!(" {name:>8}")));
+    columns[MIN_COLUMNS..].iter().for_each(|(name, ..)| out.push_str(&format!(" {name:>8}")));
     out.push('\n');
     for cell in cells(&own) {
         out.push_str(&format!("{:>16}{:>8}", cell.0 / 1024, cell.1 / 1024));
         for (column, ..) in columns {
-            let value = at(&own, column, cell).and_then(|row| row.m.value);
+            let value = find_row(&own, column, cell).and_then(|row| row.m.value);
             let width = if is_wide(column) { 9 } else { 8 };
             match value {
                 Some(value) => out.push_str(&format!(" {:>width$.0}", value / KIB)),
@@ -65,7 +65,7 @@ pub fn iozone(record: &Record) -> String {
     out
 }
 
-fn throughput(Row { m, config }: &Row<'_>) -> String {
+fn throughput(FilesRow { m, config }: &FilesRow<'_>) -> String {
     let workers = config.threads.or(config.processes).unwrap_or(1);
     let who = TESTS.iter().find(|(name, ..)| *name == m.name).and_then(|(.., who)| *who);
     let who = who.unwrap_or(&m.name);
@@ -87,7 +87,7 @@ fn throughput(Row { m, config }: &Row<'_>) -> String {
 
 /// Formats data for gnuplot's `splot`: an index per operation, a block per file size, and a line per block size. A line
 /// contains the sizes in KiB, the rate in B/s, and the device share.
-pub fn surface(record: &Record) -> String {
+pub fn gnuplot_surface(record: &Record) -> String {
     let rows = rows(record);
     let own = single_table_rows(&rows);
     let mut out = format!(
@@ -102,7 +102,7 @@ pub fn surface(record: &Record) -> String {
         out.push_str(&format!("# {name}\n"));
         let mut last = None;
         for (file, block) in cells(&own) {
-            let here = at(&own, name, (file, block));
+            let here = find_row(&own, name, (file, block));
             let Some((row, value)) = here.and_then(|row| Some((row, row.m.value?))) else {
                 continue;
             };

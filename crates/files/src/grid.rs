@@ -10,9 +10,9 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 /// Smallest and largest file size of the automatic mode.
-pub(crate) const FILES: RangeInclusive<Bytes> = Bytes::kib(64)..=Bytes::mib(512);
+pub(crate) const FILE_SIZES: RangeInclusive<Bytes> = Bytes::kib(64)..=Bytes::mib(512);
 /// Smallest and largest block size of the automatic mode.
-pub(crate) const BLOCKS: RangeInclusive<Bytes> = Bytes::kib(4)..=Bytes::mib(16);
+pub(crate) const BLOCK_SIZES: RangeInclusive<Bytes> = Bytes::kib(4)..=Bytes::mib(16);
 /// File size above which blocks smaller than `LARGE_BLOCK` are not measured.
 const CROSSOVER: Bytes = Bytes::mib(16);
 const LARGE_BLOCK: Bytes = Bytes::kib(64);
@@ -97,12 +97,12 @@ mod tests {
     use proptest::prelude::*;
 
     fn automatic(skip: bool) -> Vec<CellSize> {
-        cells(&doubling_sizes(FILES), &doubling_sizes(BLOCKS), skip)
+        cells(&doubling_sizes(FILE_SIZES), &doubling_sizes(BLOCK_SIZES), skip)
     }
 
     #[test]
     fn automatic_grid_has_the_cells_of_iozone() {
-        assert_eq!((doubling_sizes(FILES).len(), doubling_sizes(BLOCKS).len()), (14, 13));
+        assert_eq!((doubling_sizes(FILE_SIZES).len(), doubling_sizes(BLOCK_SIZES).len()), (14, 13));
         assert_eq!((automatic(true).len(), automatic(false).len()), (126, 146));
         let cell = |file, block| CellSize { file: Bytes::mib(file), block: Bytes::kib(block) };
         assert!(automatic(true).contains(&cell(16, 4)));

@@ -12,7 +12,7 @@ use nodegauge_blocks::volume::{self, Volume};
 use nodegauge_blocks::workers::FileWorkers;
 use nodegauge_blocks::{error, scratch};
 use nodegauge_machine::{SysRoot, cgroup, memory};
-use nodegauge_measure::quantity::counted;
+use nodegauge_measure::quantity::count_in_words;
 use nodegauge_measure::schedule::Budget;
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, notice};
 use std::path::PathBuf;
@@ -55,7 +55,7 @@ pub struct FilesOptions {
     /// Folders in which files are measured.
     pub paths: Vec<PathBuf>,
     /// Small set of sizes instead of the grid of all file sizes and block sizes.
-    pub short: Option<&'static ShortGrid>,
+    pub short_grid: Option<&'static ShortGrid>,
     /// File sizes; `None` for IOzone's file sizes.
     pub files: Option<Vec<Bytes>>,
     /// Block sizes; `None` for IOzone's block sizes.
@@ -71,7 +71,7 @@ pub struct FilesOptions {
     /// Distance of strided accesses.
     pub stride: Stride,
     /// Operations that the user named as POSIX asynchronous I/O, e.g. `aio_read`. They are measured with io_uring.
-    pub asynchronous: Vec<&'static Operation>,
+    pub aio_operations: Vec<&'static Operation>,
     /// Cache modes. If empty, the default modes are used.
     pub caches: Vec<CacheMode>,
     /// True if the page cache is dropped before each operation that reads.
@@ -101,7 +101,7 @@ impl FilesOptions {
     pub(crate) fn for_summary(path: PathBuf) -> Self {
         Self {
             paths: vec![path],
-            short: Some(&SUMMARY),
+            short_grid: Some(&SUMMARY),
             limit: Some(SUMMARY.limit),
             budget: Some(SUMMARY.budget.into()),
             ..Self::default()
@@ -117,12 +117,12 @@ impl FilesOptions {
         budget: Option<Duration>,
         limit: Option<Duration>,
     ) -> Self {
-        let short = quick.then_some(&QUICK);
-        let usual = short.map_or(Self::BUDGET, |short| short.budget);
+        let short_grid = quick.then_some(&QUICK);
+        let usual = short_grid.map_or(Self::BUDGET, |short_grid| short_grid.budget);
         let is_unlimited = self.samples.is_some() && budget.is_none();
         Self {
-            short,
-            limit: limit.or(short.map(|short| short.limit)),
+            short_grid,
+            limit: limit.or(short_grid.map(|short_grid| short_grid.limit)),
             budget: (!is_unlimited).then(|| Budget::new(budget, usual)),
             ..self
         }
@@ -176,10 +176,10 @@ pub fn plan(options: FilesOptions, programs: Vec<ReferenceProgram>) -> Result<Fi
 
 /// Returns the notice about operations that were named as POSIX asynchronous I/O; `None` without such operations.
 fn asynchronous_notice(options: &FilesOptions) -> Option<Notice> {
-    if options.asynchronous.is_empty() {
+    if options.aio_operations.is_empty() {
         return None;
     }
-    let names: Vec<&str> = options.asynchronous.iter().map(|operation| operation.name).collect();
+    let names: Vec<&str> = options.aio_operations.iter().map(|operation| operation.name).collect();
     let names = names.join(", ");
     let text = format!(
         "aio_*: {names} by io_uring with {} in flight (--depth); the C library's POSIX aio \
@@ -223,7 +223,7 @@ fn volume_tasks(
     root: &SysRoot,
     notices: &mut Vec<Notice>,
 ) -> Result<Vec<Task>, Failure> {
-    let caches = match (&options.caches[..], options.short) {
+    let caches = match (&options.caches[..], options.short_grid) {
         ([], None) => &[CacheMode::Cached][..],
         ([], Some(_)) => &[CacheMode::Cached, CacheMode::Direct],
         (chosen, _) => chosen,
@@ -304,10 +304,10 @@ fn stride_notice(stride: Stride, block: Bytes) -> Notice {
 impl FilesOptions {
     /// True if an operation is requested.
     fn wants(&self, operation: &Operation) -> bool {
-        match self.short {
+        match self.short_grid {
             _ if !self.operations.is_empty() => self.operations.contains(&operation),
-            Some(short) => short.operations.contains(&operation.name),
-            None => operation.usual,
+            Some(short_grid) => short_grid.operations.contains(&operation.name),
+            None => operation.is_default,
         }
     }
 }
@@ -349,10 +349,11 @@ fn cells(
     root: &SysRoot,
 ) -> Result<Vec<CellSize>, Failure> {
     let FilesOptions { files, blocks, max_file: max, full, .. } = options;
-    if let Some(short) = options.short {
-        let first = if cache == CacheMode::Cached { 0 } else { short.mib.len() - 1 };
-        let short_files: Vec<Bytes> = short.mib[first..].iter().map(|n| Bytes::mib(*n)).collect();
-        let short_blocks: Vec<Bytes> = short.kib.iter().map(|n| Bytes::kib(*n)).collect();
+    if let Some(short_grid) = options.short_grid {
+        let first = if cache == CacheMode::Cached { 0 } else { short_grid.mib.len() - 1 };
+        let short_files: Vec<Bytes> =
+            short_grid.mib[first..].iter().map(|n| Bytes::mib(*n)).collect();
+        let short_blocks: Vec<Bytes> = short_grid.kib.iter().map(|n| Bytes::kib(*n)).collect();
         return Ok(grid::cells(&short_files, &short_blocks, false));
     }
     if cache == CacheMode::Beyond {
@@ -373,9 +374,9 @@ fn cells(
     }
     // IOzone's skip rule applies only to the automatic grid. Sizes that the user gives are always measured.
     let skip = !full && files.is_none() && blocks.is_none();
-    let mut files = files.clone().unwrap_or_else(|| grid::doubling_sizes(grid::FILES));
+    let mut files = files.clone().unwrap_or_else(|| grid::doubling_sizes(grid::FILE_SIZES));
     files.retain(|file| max.is_none_or(|max| *file <= max));
-    let blocks = blocks.clone().unwrap_or_else(|| grid::doubling_sizes(grid::BLOCKS));
+    let blocks = blocks.clone().unwrap_or_else(|| grid::doubling_sizes(grid::BLOCK_SIZES));
     Ok(grid::cells(&files, &blocks, skip))
 }
 
@@ -405,7 +406,7 @@ fn fitting_cells(
         .hint("use a smaller --max-size or --file-sizes, or another --path"));
     }
     let path = &volume.path;
-    let left_out = counted(too_large.len(), "cell");
+    let left_out = count_in_words(too_large.len(), "cell");
     let text = format!("{path}: {left_out} left out: only {free} left ({basis})");
     notice::add_new(notices, [Notice::new(NoticeId::LeftOut, GAUGE, text)]);
     Ok(fit)
@@ -429,7 +430,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let options = FilesOptions {
             paths: vec![folder.path().to_owned()],
-            short: Some(&QUICK),
+            short_grid: Some(&QUICK),
             caches: vec![CacheMode::Cached, CacheMode::Direct],
             ..FilesOptions::default()
         };
@@ -440,7 +441,7 @@ mod tests {
         let kind = |changed| plan(changed, Vec::new()).map(|_| ()).unwrap_err().kind;
         assert_eq!(kind(absent), FailureKind::Usage);
         let files = Some(vec![Bytes(1 << 60)]);
-        let large = FilesOptions { short: None, files, ..options };
+        let large = FilesOptions { short_grid: None, files, ..options };
         assert_eq!(kind(large), FailureKind::Missing);
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
     }

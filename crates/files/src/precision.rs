@@ -7,7 +7,7 @@
 
 use nodegauge_blocks::clock::Clock;
 use nodegauge_blocks::workers::OperationSample;
-use nodegauge_measure::record::doubt::TYPICAL;
+use nodegauge_measure::record::doubt::TYPICAL_RULE;
 use nodegauge_measure::stats::{Better, Summary};
 use nodegauge_measure::{Fraction, Seconds};
 
@@ -15,14 +15,14 @@ use nodegauge_measure::{Fraction, Seconds};
 /// value.
 const PRECISION: f64 = 0.05;
 /// Minimum number of passes; the median of fewer passes is suspect.
-pub(crate) const MIN_PASSES: usize = TYPICAL.min;
+pub(crate) const MIN_PASSES: usize = TYPICAL_RULE.min;
 /// Minimum ratio of the duration of a pass to the time for reading the clock. The start and the end of a pass each have
 /// an error of one reading.
 const READINGS: f64 = 100.0;
 
 /// Returns the reason why these samples do not determine the rate; `None` if they do, or if there are fewer than
 /// [`MIN_PASSES`]. `reading` is the time for reading the clock.
-pub(crate) fn doubt<'a>(
+pub(crate) fn doubt_reason<'a>(
     samples: impl IntoIterator<Item = &'a OperationSample>,
     reading: Seconds,
 ) -> Option<String> {
@@ -74,17 +74,17 @@ mod tests {
             rate,
             seconds,
             operations: (operations, operations),
-            ended: PassEnd::Through,
+            end_reason: PassEnd::Through,
             latencies: latencies.to_vec(),
             share: None,
-            not_dropped: None,
+            undropped_share: None,
             workers: None,
         }
     }
 
     fn of(rates: &[f64], seconds: f64, latencies: &[(u64, u64)]) -> Option<String> {
         let passes: Vec<_> = rates.iter().map(|rate| pass(*rate, seconds, latencies)).collect();
-        doubt(&passes, READING)
+        doubt_reason(&passes, READING)
     }
 
     #[test]

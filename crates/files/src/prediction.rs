@@ -33,7 +33,7 @@ pub(crate) fn admit(
 ) -> Result<(), Failure> {
     let first = plan.tasks.first().filter(|_| limits.must_be_kept());
     let Some((folder, task)) = first else { return Ok(()) };
-    observer.phase("predicting the time of the run");
+    observer.begin_phase("predicting the time of the run");
     let path = scratch[*folder].file_path("probe");
     let rate = writing_rate(&path, task.cell.file);
     // The file of the probe may be incomplete; its folder is removed at the end.

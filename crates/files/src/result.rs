@@ -1,13 +1,13 @@
 //! Conversion of samples to measurements, with the reasons why a figure is suspect.
 
-use crate::config::{ClockUsed, FilesConfig, Percent};
+use crate::config::{FilesConfig, OperationClock, Percent};
 use crate::keys::Latencies;
 use crate::plan::{FilesOptions, FilesPlan};
 use crate::reference::{ReferenceFigure, ReferenceProgram};
 use crate::{GAUGE, IoEngine, TEST, precision};
 use nodegauge_blocks::clock::Clock;
 use nodegauge_blocks::counters;
-use nodegauge_blocks::latency::{self, Latency};
+use nodegauge_blocks::latency::{self, LatencyHistogram};
 use nodegauge_blocks::operation::{Direction, Operation};
 use nodegauge_blocks::pass::PassEnd;
 use nodegauge_blocks::pattern::{AccessPattern, STRIDE};
@@ -28,27 +28,27 @@ const MIN_DIRECT_SHARE: f64 = 0.5;
 #[derive(Default)]
 pub(crate) struct MeasuredSamples {
     /// Samples of the gauge.
-    pub(crate) own: BTreeMap<(usize, &'static str), Vec<OperationSample>>,
+    pub(crate) gauge_samples: BTreeMap<(usize, &'static str), Vec<OperationSample>>,
     /// Figures of the reference programs, by task index, program index and operation name.
-    pub(crate) reference: BTreeMap<(usize, usize, &'static str), Vec<ReferenceFigure>>,
+    pub(crate) reference_figures: BTreeMap<(usize, usize, &'static str), Vec<ReferenceFigure>>,
     /// Failures by task index and name of the operation that failed.
-    pub(crate) failed: BTreeMap<(usize, &'static str), Failure>,
+    pub(crate) failures: BTreeMap<(usize, &'static str), Failure>,
 }
 
 impl MeasuredSamples {
     /// Marks a cell as lost because of `failure`. The failure applies to all operations of the cell, unless one of them
     /// has its own failure.
-    pub(crate) fn lose(&mut self, cell: usize, task: &Task, failure: &Failure) {
-        if self.failed.keys().all(|(at, _)| *at != cell) {
+    pub(crate) fn mark_lost(&mut self, cell: usize, task: &Task, failure: &Failure) {
+        if self.failures.keys().all(|(at, _)| *at != cell) {
             let all = task.operations.iter();
-            self.failed.extend(all.map(|each| ((cell, each.name), failure.clone())));
+            self.failures.extend(all.map(|each| ((cell, each.name), failure.clone())));
         }
     }
 
     /// Returns the number of cells that have at least one sample of each operation.
     pub(crate) fn whole_cells(&self, tasks: &[(usize, Task)]) -> usize {
         let whole = tasks.iter().enumerate().filter(|(number, (_, task))| {
-            task.operations.iter().all(|o| self.own.contains_key(&(*number, o.name)))
+            task.operations.iter().all(|o| self.gauge_samples.contains_key(&(*number, o.name)))
         });
         whole.count()
     }
@@ -71,8 +71,8 @@ pub(crate) fn measurements(
         let volume = &plan.volumes[*path];
         let cell = CellFigures { options, volume, task, clock, overhead, reading };
         for operation in &task.operations {
-            let samples = measured.own.get(&(number, operation.name));
-            let failed = measured.failed.get(&(number, operation.name));
+            let samples = measured.gauge_samples.get(&(number, operation.name));
+            let failed = measured.failures.get(&(number, operation.name));
             if samples.is_some() || failed.is_some() {
                 let samples = samples.map_or(&[][..], Vec::as_slice);
                 out.push(cell.own(operation, samples, failed));
@@ -80,7 +80,8 @@ pub(crate) fn measurements(
         }
         for (at, program) in plan.programs.iter().enumerate() {
             for operation in &task.operations {
-                if let Some(figures) = measured.reference.get(&(number, at, operation.name)) {
+                if let Some(figures) = measured.reference_figures.get(&(number, at, operation.name))
+                {
                     out.push(cell.reference(operation, figures, program));
                 }
             }
@@ -109,7 +110,7 @@ impl CellFigures<'_> {
     ) -> Measurement {
         // Interrupted samples are used only if there is no complete sample.
         let mut counting: Vec<&OperationSample> =
-            samples.iter().filter(|sample| !sample.ended.is_cut()).collect();
+            samples.iter().filter(|sample| !sample.end_reason.is_early_end()).collect();
         if counting.is_empty() {
             counting = samples.iter().collect();
         }
@@ -142,7 +143,8 @@ impl CellFigures<'_> {
         let mut by_rate: Vec<&&OperationSample> = counting.iter().collect();
         by_rate.sort_by(|a, b| a.rate.total_cmp(&b.rate));
         let Some(pass) = by_rate.get(by_rate.len() / 2) else { return config };
-        let latency = Latency::from_pairs(counting.iter().flat_map(|sample| &sample.latencies));
+        let latency =
+            LatencyHistogram::from_pairs(counting.iter().flat_map(|sample| &sample.latencies));
         let operations: u64 = counting.iter().map(|sample| sample.operations.0).sum();
         let seconds: f64 = counting.iter().map(|sample| sample.seconds).sum();
         let workers = pass.workers.as_ref();
@@ -153,11 +155,11 @@ impl CellFigures<'_> {
             seconds: Some(Seconds(pass.seconds)),
             iops: Some(operations as f64 / seconds),
             latency_s: Some(Latencies::All(latency.quantiles(self.clock))),
-            clock: Some(ClockUsed {
+            clock: Some(OperationClock {
                 source: self.clock.source().to_owned(),
                 overhead_s: self.overhead,
             }),
-            ended: Some(pass.ended),
+            ended: Some(pass.end_reason),
             device_share: Some(share.map(|(share, _)| share)),
             device_share_basis: Some(share.map(|(_, basis)| basis.to_owned())),
             served: Some(share.map(|(share, _)| counters::label(share).to_owned())),
@@ -212,12 +214,14 @@ impl CellFigures<'_> {
         if let Some(why) = failed {
             validity.invalid(lost_in_words(why));
         }
-        let cut = counting.iter().find(|sample| sample.ended.is_cut()).map(|sample| {
-            let by = if sample.ended == PassEnd::Budget { "the time budget" } else { "the user" };
+        let cut = counting.iter().find(|sample| sample.end_reason.is_early_end()).map(|sample| {
+            let by =
+                if sample.end_reason == PassEnd::Budget { "the time budget" } else { "the user" };
             let (done, planned) = sample.operations;
             format!("ended by {by} after {done} of {planned} operations")
         });
-        let stayed = counting.iter().filter_map(|sample| sample.not_dropped).fold(0.0, f64::max);
+        let stayed =
+            counting.iter().filter_map(|sample| sample.undropped_share).fold(0.0, f64::max);
         let stayed = (stayed > MAX_CACHED_SHARE).then(|| {
             let percent = Fraction(stayed).in_whole_percent();
             format!("{percent} of the file could not be dropped from the page cache")
@@ -233,7 +237,7 @@ impl CellFigures<'_> {
         });
         let unknown = match cut {
             Some(_) => None,
-            None => precision::doubt(counting.iter().copied(), self.reading),
+            None => precision::doubt_reason(counting.iter().copied(), self.reading),
         };
         for reason in [cut, stayed, direct, beyond, unknown].into_iter().flatten() {
             validity.add(Status::Suspect, reason);

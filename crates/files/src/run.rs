@@ -3,10 +3,10 @@
 use crate::plan::FilesPlan;
 use crate::result::{self, MeasuredSamples};
 use crate::{GAUGE, TEST, precision, prediction};
-use nodegauge_analysis::expect::Figures;
+use nodegauge_analysis::expect::PossibleFigures;
 use nodegauge_blocks::cell::{CellContext, CellRunner, Ending};
 use nodegauge_blocks::clock::Clock;
-use nodegauge_blocks::data::Data;
+use nodegauge_blocks::data::FileContents;
 use nodegauge_blocks::scratch::{self, Leftover, ScratchDirectory};
 use nodegauge_blocks::task::Task;
 use nodegauge_blocks::{cache, error, latency};
@@ -14,8 +14,8 @@ use nodegauge_gauge::series::Series;
 use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
 use nodegauge_machine::SysRoot;
 use nodegauge_measure::progress::SharedObserver;
-use nodegauge_measure::quantity::counted;
-use nodegauge_measure::repeat::Stop;
+use nodegauge_measure::quantity::count_in_words;
+use nodegauge_measure::repeat::StopReason;
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::policy::FILES;
 use nodegauge_measure::schedule::{Limits, Turn, TurnFailure};
@@ -36,7 +36,7 @@ impl PlannedRun for FilesPlan {
         ExpectedCost { time: self.options.budget.map(|budget| budget.time), memory }
     }
 
-    fn figures(&self, _: &Site) -> Vec<Figures> {
+    fn figures(&self, _: &Site) -> Vec<PossibleFigures> {
         let mut blocks: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
         for (_, task) in &self.tasks {
             for operation in &task.operations {
@@ -44,7 +44,7 @@ impl PlannedRun for FilesPlan {
             }
         }
         let figures = |(name, sizes)| {
-            Figures::new(GAUGE, TEST, [name], &[Unit::BytesPerSecond]).with_sizes(sizes)
+            PossibleFigures::new(GAUGE, TEST, [name], &[Unit::BytesPerSecond]).with_sizes(sizes)
         };
         blocks.into_iter().map(figures).collect()
     }
@@ -79,10 +79,12 @@ pub fn run(
     let clock = Clock::get();
     // The contents differ between runs, so that data of an earlier run fails the verification.
     let seed = fastrand::u64(..);
-    let data = Data::new(longest, options.compressible, seed)
+    let data = FileContents::new(longest, options.compressible, seed)
         .map_err(|cause| error::no_memory(longest, cause))?;
     let runner = CellRunner::new(options.workers, data)?;
-    observer.phase(&(counted(tasks.len(), "combination") + " of file size and block size"));
+    observer.begin_phase(
+        &(count_in_words(tasks.len(), "combination") + " of file size and block size"),
+    );
     let shared = SharedObserver::new(observer);
     let latest = RefCell::new(String::new());
     // Steps before the first operation may use up a short budget; half of the grace time remains.
@@ -92,7 +94,7 @@ pub fn run(
         scratch: &scratch,
         root,
         runner,
-        interrupted: &|| shared.interrupted(),
+        interrupted: &|| shared.is_interrupted(),
         deadline: options.budget.map(|_| clock.now() + clock.ticks(unused)),
         seed,
         reading: precision::measure_clock_reading_time(clock),
@@ -121,12 +123,12 @@ pub fn run(
     let is_target_lost = series.target_loss().is_some();
     for (number, (_, task)) in tasks.iter().enumerate() {
         if let Some(failure) = series.cell_failure(number).filter(|_| !is_target_lost) {
-            measured.lose(number, task, failure);
+            measured.mark_lost(number, task, failure);
         }
     }
-    let stop = series.stop();
+    let stop = series.stop_reason();
     let missing = tasks.len() - measured.whole_cells(tasks);
-    if stop == Stop::Budget && missing > 0 {
+    if stop == StopReason::Budget && missing > 0 {
         let text = format!(
             "the time budget ended before {missing} of {} cells were measured; the measured cells span the grid",
             tasks.len()
@@ -137,7 +139,7 @@ pub fn run(
     notices.extend(left.iter().map(leftover_notice));
     let measurements = result::measurements(&plan, &measured, clock);
     let mut outcome = Outcome { measurements, notices, ..Outcome::default() };
-    outcome.failure = refused.filter(|_| stop != Stop::Interrupted);
+    outcome.failure = refused.filter(|_| stop != StopReason::Interrupted);
     series.schedule.limits = limits;
     series.end(&mut outcome);
     Ok(outcome)
@@ -199,11 +201,13 @@ impl Turns<'_> {
     fn is_enough(&self, cell: usize) -> bool {
         let mut are_known = true;
         for operation in &self.plan.tasks[cell].1.operations {
-            let Some(own) = self.measured.own.get(&(cell, operation.name)) else { return false };
+            let Some(own) = self.measured.gauge_samples.get(&(cell, operation.name)) else {
+                return false;
+            };
             if own.len() < precision::MIN_PASSES {
                 return false;
             }
-            are_known &= precision::doubt(own.iter(), self.reading).is_none();
+            are_known &= precision::doubt_reason(own.iter(), self.reading).is_none();
         }
         are_known || self.spent[cell] >= self.share
     }
@@ -231,7 +235,7 @@ impl Turns<'_> {
         let (path, _) = &self.plan.tasks[cell];
         let is_gone = !self.scratch[*path].folder().exists();
         match ending {
-            Ending::Cut => TurnFailure::OutOfTime,
+            Ending::CutShort => TurnFailure::OutOfTime,
             Ending::Failed(failure) if is_gone => TurnFailure::Target(failure),
             Ending::Failed(failure) => TurnFailure::Cell(failure),
         }
@@ -252,11 +256,11 @@ impl Turns<'_> {
         let outcome = self.runner.run(task, &context, seed);
         let seconds = outcome.samples.iter().map(|(_, sample)| sample.seconds).collect();
         for (operation, sample) in outcome.samples {
-            self.measured.own.entry((cell, operation.name)).or_default().push(sample);
+            self.measured.gauge_samples.entry((cell, operation.name)).or_default().push(sample);
         }
-        let Some((operation, ending)) = outcome.ended else { return Ok(seconds) };
+        let Some((operation, ending)) = outcome.early_end else { return Ok(seconds) };
         if let Ending::Failed(failure) = &ending {
-            self.measured.failed.insert((cell, operation.name), failure.clone());
+            self.measured.failures.insert((cell, operation.name), failure.clone());
         }
         Err(ending)
     }
@@ -278,10 +282,10 @@ impl Turns<'_> {
                 Ok(figures) => {
                     for (operation, figure) in figures {
                         let key = (cell, number, operation.name);
-                        self.measured.reference.entry(key).or_default().push(figure);
+                        self.measured.reference_figures.entry(key).or_default().push(figure);
                     }
                 }
-                Err(Ending::Cut) => return Err(TurnFailure::OutOfTime),
+                Err(Ending::CutShort) => return Err(TurnFailure::OutOfTime),
                 Err(Ending::Failed(failure)) => {
                     self.refused.insert(number, failure);
                 }
@@ -294,7 +298,7 @@ impl Turns<'_> {
     fn latest(&self, cell: usize) -> String {
         let (_, task) = &self.plan.tasks[cell];
         let rate = task.operations.iter().rev().find_map(|operation| {
-            let sample = self.measured.own.get(&(cell, operation.name))?.last()?;
+            let sample = self.measured.gauge_samples.get(&(cell, operation.name))?.last()?;
             Some(format!(", {} {}", operation.name, BytesPerSec(sample.rate)))
         });
         format!("{} in {}{}", task.cell.file, task.cell.block, rate.unwrap_or_default())

@@ -17,7 +17,9 @@ use nodegauge_blocks::task::CacheMode;
 use nodegauge_blocks::volume::Volume;
 use nodegauge_gauge::Detail;
 use nodegauge_gauge::outputs::is_output;
-use nodegauge_gauge::view::{self, FigureRow, Picture, Reach, Section, Step, distinct, grouped};
+use nodegauge_gauge::view::{
+    self, ChartBar, FigureRow, Picture, Reach, Section, distinct, group_by_key,
+};
 use nodegauge_measure::figure_names::stream;
 use nodegauge_measure::record::{Category, Measurement, Record};
 use nodegauge_measure::{Bytes, NoticeId, Unit};
@@ -27,18 +29,18 @@ use std::collections::BTreeSet;
 const FEW: usize = 6;
 
 /// Measurement with its configuration.
-pub(crate) struct Row<'a> {
+pub(crate) struct FilesRow<'a> {
     pub(crate) m: &'a Measurement,
     pub(crate) config: FilesConfig,
 }
 
-impl FigureRow for Row<'_> {
+impl FigureRow for FilesRow<'_> {
     fn figure(&self) -> &Measurement {
         self.m
     }
 }
 
-impl Row<'_> {
+impl FilesRow<'_> {
     /// Returns the file size and the block size in bytes.
     pub(crate) fn sizes(&self) -> Option<(u64, u64)> {
         self.config.file_bytes.zip(self.config.block_bytes)
@@ -60,32 +62,32 @@ impl Row<'_> {
 
 /// Returns the measurements for which `picks` returns true.
 pub(crate) fn select_rows<'r, 'a>(
-    rows: &[&'r Row<'a>],
-    picks: impl Fn(&Row<'a>) -> bool,
-) -> Vec<&'r Row<'a>> {
+    rows: &[&'r FilesRow<'a>],
+    picks: impl Fn(&FilesRow<'a>) -> bool,
+) -> Vec<&'r FilesRow<'a>> {
     rows.iter().copied().filter(|row| picks(row)).collect()
 }
 
 /// Returns the measurement of an operation in a cell.
-pub(crate) fn at<'r, 'a>(
-    rows: &[&'r Row<'a>],
+pub(crate) fn find_row<'r, 'a>(
+    rows: &[&'r FilesRow<'a>],
     name: &str,
     cell: (u64, u64),
-) -> Option<&'r Row<'a>> {
+) -> Option<&'r FilesRow<'a>> {
     rows.iter().copied().find(|row| row.m.name == name && row.sizes() == Some(cell))
 }
 
 /// Returns the gauge's measurements of data in a record.
-pub(crate) fn rows(record: &Record) -> Vec<Row<'_>> {
+pub(crate) fn rows(record: &Record) -> Vec<FilesRow<'_>> {
     let own = record.measurements.iter().filter(|m| m.gauge == GAUGE && !is_output(m));
     let own = own.filter(|m| m.test != METADATA);
-    own.map(|m| Row { m, config: m.read_config() }).collect()
+    own.map(|m| FilesRow { m, config: m.read_config() }).collect()
 }
 
 /// Returns the sections of this gauge on the page of a record.
 pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
     let all = rows(record);
-    let (rates, others): (Vec<&Row<'_>>, Vec<&Row<'_>>) =
+    let (rates, others): (Vec<&FilesRow<'_>>, Vec<&FilesRow<'_>>) =
         all.iter().partition(|row| row.m.unit == Unit::BytesPerSecond);
     if all.is_empty() && record.measurements.iter().any(|m| m.test == METADATA) {
         return Vec::new();
@@ -109,13 +111,13 @@ const MAX_COMPARED_OPERATIONS: usize = 2;
 
 /// Returns a section with sentences that compare the rates of reference programs with those of the gauge: for each
 /// program, one sentence for each of the first operations, about the largest cell that both measured.
-fn closing(rows: &[&Row<'_>]) -> Option<Section> {
-    let (own, others): (Vec<&Row<'_>>, Vec<&Row<'_>>) =
+fn closing(rows: &[&FilesRow<'_>]) -> Option<Section> {
+    let (own, others): (Vec<&FilesRow<'_>>, Vec<&FilesRow<'_>>) =
         rows.iter().partition(|row| row.m.category == Category::Variant);
     let mut sentences = Vec::new();
     for program in distinct(others.iter().filter_map(|row| row.config.engine.as_deref())) {
         let theirs = select_rows(&others, |row| row.config.engine.as_deref() == Some(program));
-        let mut compared: Vec<(&Row<'_>, &Row<'_>)> = Vec::new();
+        let mut compared: Vec<(&FilesRow<'_>, &FilesRow<'_>)> = Vec::new();
         for name in distinct(theirs.iter().map(|row| row.m.name.as_str())) {
             let pairs = theirs.iter().filter(|row| row.m.name == name).filter_map(|row| {
                 let same =
@@ -138,13 +140,13 @@ fn closing(rows: &[&Row<'_>]) -> Option<Section> {
 }
 
 /// Returns one section per folder. `memory` is the memory of the node in bytes.
-fn folder_sections(rows: &[&Row<'_>], memory: Option<u64>) -> Vec<Section> {
+fn folder_sections(rows: &[&FilesRow<'_>], memory: Option<u64>) -> Vec<Section> {
     let mut sections = Vec::new();
-    for (_, here) in grouped(rows.iter().copied(), |row| row.folder()) {
+    for (_, here) in group_by_key(rows.iter().copied(), |row| row.folder()) {
         let mut section = Section::new("files");
         section.note("files", row_volume_in_words(here[0], true));
-        for (how, group) in grouped(here, |row| how(row)) {
-            section.gap().note("how", how);
+        for (how, group) in group_by_key(here, |row| how(row)) {
+            section.push_gap().note("how", how);
             add_group(&group, memory, &mut section);
         }
         sections.push(section);
@@ -153,12 +155,12 @@ fn folder_sections(rows: &[&Row<'_>], memory: Option<u64>) -> Vec<Section> {
 }
 
 /// Returns the brief section for the summary of the node.
-fn brief(record: &Record, rows: &[&Row<'_>]) -> Section {
+fn brief(record: &Record, rows: &[&FilesRow<'_>]) -> Section {
     let mut section = Section::new("files");
     if let Some(first) = rows.first() {
         section.note("files", row_volume_in_words(first, false));
         tables::add_brief_table(rows, &mut section);
-        section.doubts(&measurements(rows));
+        section.push_doubts(&measurements(rows));
     }
     for notice in record.notices.iter().filter(|notice| notice.gauge == GAUGE) {
         section.note_if("files", (notice.id == NoticeId::Failed).then(|| notice.to_string()));
@@ -167,27 +169,27 @@ fn brief(record: &Record, rows: &[&Row<'_>]) -> Section {
 }
 
 /// Adds the measurements of one folder with the same setup to a section.
-fn add_group(group: &[&Row<'_>], memory: Option<u64>, section: &mut Section) {
-    let (own, others): (Vec<&Row<'_>>, Vec<&Row<'_>>) =
+fn add_group(group: &[&FilesRow<'_>], memory: Option<u64>, section: &mut Section) {
+    let (own, others): (Vec<&FilesRow<'_>>, Vec<&FilesRow<'_>>) =
         group.iter().partition(|row| row.m.category == Category::Variant);
     // An imported record contains only figures of another program.
     let shown = if own.is_empty() { &others } else { &own };
     if shown.iter().any(|row| row.config.parent_rate.is_some()) {
         tables::add_workers_table(shown, section);
-        section.picture(one_by_one(shown));
+        section.push_picture(one_by_one(shown));
     } else if cells(shown).len() <= FEW {
         tables::add_single_worker_table(shown, section);
-        section.picture(one_by_one(shown));
+        section.push_picture(one_by_one(shown));
     } else {
         tables::add_operation_table(shown, section);
         plateau::add_notes(shown, memory, section);
         heat::add_maps(shown, how(shown[0]), section);
     }
     if !own.is_empty() && !others.is_empty() {
-        section.gap();
+        section.push_gap();
         tables::add_comparison_table(&own, &others, section);
     }
-    section.doubts(&measurements(group));
+    section.push_doubts(&measurements(group));
 }
 
 /// Returns the rate of a copy in memory, which limits reads from the page cache; `None` for other figures. It is half
@@ -211,28 +213,31 @@ pub(crate) fn reach(record: &Record, figure: &Measurement) -> Option<Reach> {
 }
 
 /// Returns a chart with one bar per operation and block size.
-fn one_by_one(rows: &[&Row<'_>]) -> Option<Picture> {
+fn one_by_one(rows: &[&FilesRow<'_>]) -> Option<Picture> {
     let bars = rows.iter().filter_map(|row| {
         let (file, block) = row.sizes()?;
         let name = format!("{}, {}", row.m.name, size(block));
-        Some(Step::bar(name, row.m.value, format!("file of {}", size(file))).with_validity(row.m))
+        Some(
+            ChartBar::bar(name, row.m.value, format!("file of {}", size(file)))
+                .with_validity(row.m),
+        )
     });
     let title = "rates by operation and block";
     (rows.len() > 1).then(|| Picture::bars(title, Unit::BytesPerSecond, bars))
 }
 
-fn measurements<'a>(rows: &[&Row<'a>]) -> Vec<&'a Measurement> {
+fn measurements<'a>(rows: &[&FilesRow<'a>]) -> Vec<&'a Measurement> {
     rows.iter().map(|row| row.m).collect()
 }
 
 /// Returns the combinations of file size and block size in these measurements, in ascending order.
-pub(crate) fn cells(rows: &[&Row<'_>]) -> Vec<(u64, u64)> {
+pub(crate) fn cells(rows: &[&FilesRow<'_>]) -> Vec<(u64, u64)> {
     let cells: BTreeSet<(u64, u64)> = rows.iter().filter_map(|row| row.sizes()).collect();
     cells.into_iter().collect()
 }
 
 /// Returns a description of the file system of a figure.
-fn row_volume_in_words(row: &Row<'_>, in_full: bool) -> String {
+fn row_volume_in_words(row: &FilesRow<'_>, in_full: bool) -> String {
     let Some(volume) = &row.config.volume else {
         let program = row.config.engine.as_deref().unwrap_or("another program");
         return format!("file system not in the output of {program}");
@@ -264,8 +269,8 @@ pub(crate) fn volume_in_words(volume: &Volume, in_full: bool) -> String {
 }
 
 /// Returns a description of the setup that the gauge and reference programs share.
-fn how(row: &Row<'_>) -> String {
-    let Row { m, config } = row;
+fn how(row: &FilesRow<'_>) -> String {
+    let FilesRow { m, config } = row;
     let cache = match config.cache {
         Some(CacheMode::Cached) => "through the page cache",
         Some(CacheMode::Fsync) => "write-out timed, page cache dropped before reading",

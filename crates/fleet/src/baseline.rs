@@ -6,7 +6,7 @@ use crate::node::NodeRun;
 use crate::rank::{FigureStatistics, RankVerdict, RankedGroup, Ranking};
 use crate::reference::{Reference, ReferenceFigure, ReferenceGroup, SCHEMA};
 use nodegauge_analysis::slow::limit;
-use nodegauge_measure::quantity::counted;
+use nodegauge_measure::quantity::count_in_words;
 use nodegauge_measure::record::Tool;
 use nodegauge_measure::stats::Better;
 use nodegauge_measure::{Bytes, Failure, Fraction, ScaledUnit};
@@ -60,10 +60,10 @@ fn figure(of: &FigureStatistics, left_out: usize) -> ReferenceFigure {
     let statistical = spread.map_or(0.0, |spread| 1.0 - (-limit(of.runs) * spread).exp());
     let below = statistical.max(practical.0);
     let from = match left_out {
-        0 => counted(of.nodes, "node"),
-        n => format!("{} ({n} slow)", counted(of.nodes, "node")),
+        0 => count_in_words(of.nodes, "node"),
+        n => format!("{} ({n} slow)", count_in_words(of.nodes, "node")),
     };
-    let runs = counted(of.runs, "run");
+    let runs = count_in_words(of.runs, "run");
     let why = if statistical > practical.0 {
         let of_a_run = Fraction(spread.unwrap_or_default());
         format!("{:.2} x spread of single runs, {of_a_run}", limit(of.runs))
@@ -83,7 +83,7 @@ fn figure(of: &FigureStatistics, left_out: usize) -> ReferenceFigure {
         needed: None,
         size: of.size,
     };
-    let power = figure.power(check::MEASUREMENTS);
+    let power = figure.power(check::MAX_MEASUREMENTS);
     ReferenceFigure { loss_found: power.found, needed: power.needed, ..figure }
 }
 
@@ -108,7 +108,7 @@ pub fn keep_one_size(runs: &mut [NodeRun]) -> Vec<String> {
         };
         if max < all {
             let words = size.map_or("no size".to_owned(), |size| Bytes(size).to_string());
-            let left_out = counted(all - max, "run");
+            let left_out = count_in_words(all - max, "run");
             remarks
                 .push(format!("{}: {left_out} left out, because the size is not {words}", of.key));
         }
@@ -142,7 +142,11 @@ pub fn powers_in_words(reference: &Reference) -> Vec<String> {
     let mut lines = Vec::new();
     for group in &reference.groups {
         for figure in &group.figures {
-            lines.push(format!("{}: {}", figure.key, figure.power(check::MEASUREMENTS).in_words()));
+            lines.push(format!(
+                "{}: {}",
+                figure.key,
+                figure.power(check::MAX_MEASUREMENTS).in_words()
+            ));
         }
     }
     lines
@@ -205,7 +209,7 @@ mod tests {
                 settings: BTreeMap::new(),
                 clock_hz: Some(if i == 3 { 2.4e9 } else { 3.6e9 }),
                 findings: Vec::new(),
-                critical: Vec::new(),
+                critical_findings: Vec::new(),
                 other_load: None,
                 facts: Default::default(),
                 figures: vec![NodeFigure {

@@ -1,7 +1,7 @@
 //! Short reasons, of at most 20 characters, and short words for the causes of low figures.
 
 /// Maximum number of characters of a reason; `sinfo -R` shows no more.
-pub const LONGEST_REASON: usize = 20;
+pub const MAX_REASON_CHARS: usize = 20;
 
 /// Findings of the doctor, with their short words.
 const WORDS: [(&str, &str); 14] = [
@@ -27,11 +27,11 @@ pub(crate) fn finding_word(id: &str) -> Option<&'static str> {
 }
 
 fn fits(text: &str) -> bool {
-    text.chars().count() <= LONGEST_REASON
+    text.chars().count() <= MAX_REASON_CHARS
 }
 
 /// Returns the first reason that is short enough. If all are too long, returns the last one, cut at a word.
-pub(crate) fn first_short_enough<const N: usize>(reasons: [String; N]) -> String {
+pub(crate) fn first_short_reason<const N: usize>(reasons: [String; N]) -> String {
     let found = reasons.iter().find(|reason| fits(reason)).or(reasons.last());
     found.map(|reason| cut_at_word(reason)).unwrap_or_default()
 }
@@ -47,7 +47,7 @@ pub(crate) fn cut_at_word(text: &str) -> String {
         reason = longer;
     }
     if reason.is_empty() {
-        reason = text.trim_start().chars().take(LONGEST_REASON).collect();
+        reason = text.trim_start().chars().take(MAX_REASON_CHARS).collect();
     }
     reason.trim_end_matches([' ', ':', ',', ';']).to_owned()
 }
@@ -87,7 +87,7 @@ mod tests {
         assert_eq!(cut_at_word("PCIe: 00000000000000000"), "PCIe");
         assert_eq!(cut_at_word(&"x".repeat(30)), "x".repeat(20));
         let reasons = |place: &str| [format!("mem UE: {place}"), "mem UE".to_owned()];
-        assert_eq!(first_short_enough(reasons("P1-DIMMA1")), "mem UE: P1-DIMMA1");
-        assert_eq!(first_short_enough(reasons("Processor 1 DIMM 3")), "mem UE");
+        assert_eq!(first_short_reason(reasons("P1-DIMMA1")), "mem UE: P1-DIMMA1");
+        assert_eq!(first_short_reason(reasons("Processor 1 DIMM 3")), "mem UE");
     }
 }

@@ -6,12 +6,12 @@
 //! a loss worth acting on would have been detected (`slow::power`).
 
 use crate::cause::{
-    LONGEST_REASON, cut_at_word, finding_word, first_short_enough, reason_with_cause,
+    MAX_REASON_CHARS, cut_at_word, finding_word, first_short_reason, reason_with_cause,
 };
 use crate::figures::{FigureKey, NodeFigure};
 use crate::inventory::Inventory;
 use crate::reference::ReferenceGroup;
-use nodegauge_analysis::slow::power::{PeerVerdict, Peers, Power};
+use nodegauge_analysis::slow::power::{PeerSpread, PeerVerdict, Power};
 use nodegauge_analysis::slow::{RobustSpread, SpreadComponents};
 use nodegauge_measure::record::{EventCount, Finding, HardwareEvent, Machine, Severity};
 use nodegauge_measure::{Bytes, Fraction};
@@ -33,7 +33,7 @@ pub enum NodeVerdict {
 nodegauge_measure::names!(NodeVerdict, "verdict", Good = "good", Unknown = "unknown", Bad = "bad");
 
 /// Maximum number of characters of the verdict line; node-problem-detector cuts longer lines.
-pub const LONGEST_LINE: usize = 80;
+pub const MAX_LINE_CHARS: usize = 80;
 
 /// Number of corrected errors within [`CORRECTED_INTERVAL`] from which a memory module counts as defective: the default
 /// of mcelog (`dimm-ce-error-threshold = 100 / 24h`, mcelog.conf(5)).
@@ -43,7 +43,7 @@ const CORRECTED_INTERVAL: Duration = Duration::from_secs(24 * 3600);
 /// Minimum number of runs of the node itself that can replace a reference.
 pub const MIN_OWN_RUNS: usize = 5;
 /// Maximum number of measurements of a figure, of which the better one decides.
-pub const MEASUREMENTS: usize = 2;
+pub const MAX_MEASUREMENTS: usize = 2;
 /// Distance of the bound from the median of the node's own runs, in standard deviations of these runs.
 const SIGMAS: f64 = 3.0;
 
@@ -52,7 +52,7 @@ const SIGMAS: f64 = 3.0;
 pub struct Remark {
     /// Verdict that the remark leads to.
     pub verdict: NodeVerdict,
-    /// Reason with at most `LONGEST_REASON` characters.
+    /// Reason with at most `MAX_REASON_CHARS` characters.
     pub reason: String,
     /// Complete reason.
     pub text: String,
@@ -75,7 +75,7 @@ pub fn lost_parts(group: &ReferenceGroup, machine: &Machine) -> Vec<Remark> {
             format!("{} {}", one.word, one.found),
             one.word.to_owned(),
         ];
-        Remark::new(NodeVerdict::Bad, first_short_enough(reasons), one.in_words())
+        Remark::new(NodeVerdict::Bad, first_short_reason(reasons), one.in_words())
     })
     .collect()
 }
@@ -92,7 +92,7 @@ pub fn judge_errors(events: &[EventCount], interval: Option<Duration>) -> Vec<Re
             _ => continue,
         };
         let reason =
-            first_short_enough([format!("{word}: {}", short_place(event)), word.to_owned()]);
+            first_short_reason([format!("{word}: {}", short_place(event)), word.to_owned()]);
         remarks.push(Remark::new(NodeVerdict::Bad, reason, event.to_string()));
     }
     remarks
@@ -177,7 +177,7 @@ impl FigureBound {
             bound: figure.bound,
             base: "ref".to_owned(),
             basis: figure.basis.clone(),
-            power: figure.power(MEASUREMENTS),
+            power: figure.power(MAX_MEASUREMENTS),
             size: figure.size,
         })
     }
@@ -194,7 +194,7 @@ impl FigureBound {
         let practical = key.practical_limit();
         let min = practical.0.max(1.0 - (-SIGMAS * spread).exp()).min(0.5);
         let spread = SpreadComponents { nodes: None, runs: Some(spread) };
-        let peers = Peers { spread, nodes: 1, runs: values.len() };
+        let peers = PeerSpread { spread, nodes: 1, runs: values.len() };
         Some(Self {
             value: median,
             bound: key.value_at_share(1.0 - min, median),
@@ -204,7 +204,7 @@ impl FigureBound {
                 values.len(),
                 Fraction(min).in_whole_percent()
             ),
-            power: peers.power(practical, Fraction(min), MEASUREMENTS),
+            power: peers.power(practical, Fraction(min), MAX_MEASUREMENTS),
             size: None,
         })
     }
@@ -292,7 +292,7 @@ impl CheckedFigure {
             return Some(Remark::new(NodeVerdict::Unknown, "other size", text));
         }
         if !bound.power.suffices() && !self.is_below() {
-            let reason = format!("{}: cannot tell", self.key.word());
+            let reason = format!("{}: cannot tell", self.key.short_name());
             let text = format!("{}: {}", self.key, bound.power.in_words());
             return Some(Remark::new(NodeVerdict::Unknown, reason, text));
         }
@@ -314,18 +314,18 @@ impl CheckedFigure {
             let text = format!("{text}; disturbed: {doubt}");
             return Some(Remark::new(NodeVerdict::Unknown, "disturbed", text));
         }
-        if times < MEASUREMENTS {
+        if times < MAX_MEASUREMENTS {
             let text = format!("{text}: no time to measure again");
             return Some(Remark::new(NodeVerdict::Unknown, "not confirmed", text));
         }
         if self.is_undecided() {
             let share = self.share()?.rounded_down().in_compact_percent();
-            let reason = format!("{} {share}: undecided", self.key.word());
+            let reason = format!("{} {share}: undecided", self.key.short_name());
             let sought = bound.power.sought.in_whole_percent();
             let text = format!("{text}; a loss of {sought} is not excluded");
             return Some(Remark::new(NodeVerdict::Unknown, reason, text));
         }
-        Some(Remark::new(NodeVerdict::Bad, self.in_short(cause)?, text))
+        Some(Remark::new(NodeVerdict::Bad, self.short_reason(cause)?, text))
     }
 
     /// Returns the smallest loss that the check would have detected; `None` if the figure has no bound, or if the
@@ -336,10 +336,10 @@ impl CheckedFigure {
     }
 
     /// Describes the figure with its likely cause in at most 20 characters: `mem 69% of ref: DIMM`.
-    pub fn in_short(&self, cause: Option<&str>) -> Option<String> {
+    pub fn short_reason(&self, cause: Option<&str>) -> Option<String> {
         let share = self.share()?.rounded_down().in_compact_percent();
         let base = &self.bound.as_ref()?.base;
-        Some(reason_with_cause(&format!("{} {share}", self.key.word()), base, cause))
+        Some(reason_with_cause(&format!("{} {share}", self.key.short_name()), base, cause))
     }
 }
 
@@ -367,7 +367,7 @@ pub fn verdict(remarks: &[Remark]) -> (NodeVerdict, Option<&Remark>) {
     (worst, remarks.iter().find(|remark| remark.verdict == worst))
 }
 
-/// Formats the verdict in one line of at most [`LONGEST_LINE`] characters: host, reason, verdict, details.
+/// Formats the verdict in one line of at most [`MAX_LINE_CHARS`] characters: host, reason, verdict, details.
 pub fn verdict_line(
     host: &str,
     verdict: NodeVerdict,
@@ -376,7 +376,7 @@ pub fn verdict_line(
 ) -> String {
     let short = host.split('.').next().unwrap_or(host);
     // A long host name must leave room for the reason.
-    let room = LONGEST_LINE - LONGEST_REASON - " ...".len();
+    let room = MAX_LINE_CHARS - MAX_REASON_CHARS - " ...".len();
     let name: String = short.chars().take(room).collect();
     let head = match reason {
         Some(remark) => format!("{name} {}; {verdict}", remark.reason),
@@ -387,10 +387,10 @@ pub fn verdict_line(
         None => details,
     };
     let whole = if details.is_empty() { head } else { format!("{head}: {details}") };
-    if whole.chars().count() <= LONGEST_LINE {
+    if whole.chars().count() <= MAX_LINE_CHARS {
         return whole;
     }
-    whole.chars().take(LONGEST_LINE - 3).chain("...".chars()).collect()
+    whole.chars().take(MAX_LINE_CHARS - 3).chain("...".chars()).collect()
 }
 
 #[cfg(test)]

@@ -5,10 +5,10 @@
 //! kind.
 
 use crate::intake::Intake;
-use crate::names::Names;
+use crate::names::NodeNames;
 use crate::node::NodeRun;
-use nodegauge_gauge::view::{ColumnList, Page, Section, grouped};
-use nodegauge_measure::quantity::counted;
+use nodegauge_gauge::view::{ColumnList, Page, Section, group_by_key};
+use nodegauge_measure::quantity::count_in_words;
 use nodegauge_toolchain::mpi::HostList;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -35,14 +35,14 @@ pub struct FactDifference {
 #[derive(Debug)]
 pub struct NewestRuns<'a> {
     intake: &'a Intake,
-    names: Names<'a>,
+    names: NodeNames<'a>,
     runs: BTreeMap<&'a str, &'a NodeRun>,
 }
 
 impl<'a> NewestRuns<'a> {
     /// Finds the newest run of each node.
     pub fn from_intake(intake: &'a Intake) -> Self {
-        let names = Names::from_runs(&intake.runs, &[]);
+        let names = NodeNames::from_runs(&intake.runs, &[]);
         let mut runs: BTreeMap<&str, &NodeRun> = BTreeMap::new();
         for run in &intake.runs {
             let known = runs.entry(names.node_name(run)).or_insert(run);
@@ -62,7 +62,7 @@ impl<'a> NewestRuns<'a> {
 /// Returns the facts in which nodes differ from most nodes of their kind.
 pub fn node_differences(newest: &NewestRuns<'_>) -> Vec<FactDifference> {
     let mut found = Vec::new();
-    for (_, nodes) in grouped(&newest.runs, |(_, run)| run.kind.clone()) {
+    for (_, nodes) in group_by_key(&newest.runs, |(_, run)| run.kind.clone()) {
         let paths: BTreeSet<&str> = nodes.iter().flat_map(|(_, run)| run.facts.paths()).collect();
         for path in paths {
             let mut values: HashMap<&str, Vec<&str>> = HashMap::new();
@@ -92,7 +92,7 @@ pub fn node_differences(newest: &NewestRuns<'_>) -> Vec<FactDifference> {
 
 /// Differences between nodes and their earlier records.
 #[derive(Debug)]
-pub struct Changes<'a> {
+pub struct EarlierDifferences<'a> {
     earlier: &'a NewestRuns<'a>,
     /// Differences of nodes that have an earlier record.
     pub found: Vec<FactDifference>,
@@ -104,7 +104,7 @@ pub struct Changes<'a> {
 pub fn differences_from_earlier<'a>(
     earlier: &'a NewestRuns<'a>,
     now: &'a NewestRuns<'a>,
-) -> Changes<'a> {
+) -> EarlierDifferences<'a> {
     let mut changes = Vec::new();
     let mut unknown = Vec::new();
     for (&host, run) in &now.runs {
@@ -123,11 +123,11 @@ pub fn differences_from_earlier<'a>(
         }
     }
     let found =
-        grouped(changes, |(_, change)| *change).into_iter().map(|((path, value, old), of)| {
+        group_by_key(changes, |(_, change)| *change).into_iter().map(|((path, value, old), of)| {
             let hosts: Vec<&str> = of.into_iter().map(|(host, _)| host).collect();
             difference(&hosts, path, value, old)
         });
-    Changes { earlier, found: in_order(found.collect()), unknown }
+    EarlierDifferences { earlier, found: in_order(found.collect()), unknown }
 }
 
 fn folded(hosts: &[&str]) -> String {
@@ -154,7 +154,7 @@ fn in_order(mut found: Vec<FactDifference>) -> Vec<FactDifference> {
 pub fn page(
     nodes: &NewestRuns<'_>,
     between: &[FactDifference],
-    since: Option<&Changes<'_>>,
+    since: Option<&EarlierDifferences<'_>>,
 ) -> Page {
     let usual = match between.iter().filter(|one| one.is_tie).count() {
         0 => "most nodes",
@@ -180,7 +180,7 @@ pub fn page(
     }
     sections.push(lists);
     let count = nodes.runs.len();
-    let heading = format!("nodegauge fleet: differences of {}", counted(count, "node"));
+    let heading = format!("nodegauge fleet: differences of {}", count_in_words(count, "node"));
     Page { heading, sections, ..Page::default() }
 }
 
@@ -198,7 +198,7 @@ fn section(id: &'static str, differences: &[FactDifference], usual: &str) -> Sec
     section.push(columns.table(differences.iter().take(MAX_ROWS)));
     let more = differences.len().saturating_sub(MAX_ROWS);
     if more > 0 {
-        section.note("", counted(more, "more difference"));
+        section.note("", count_in_words(more, "more difference"));
     }
     section
 }
@@ -220,7 +220,7 @@ mod tests {
             settings: BTreeMap::new(),
             clock_hz: None,
             findings: Vec::new(),
-            critical: Vec::new(),
+            critical_findings: Vec::new(),
             other_load: None,
             figures: Vec::new(),
             facts: Facts::from_machine(machine),

@@ -89,8 +89,8 @@ impl FigureKey {
     }
 
     /// Returns the short word of the figure in reasons, e.g. `mem`.
-    pub fn word(&self) -> &'static str {
-        practical::word(&self.test)
+    pub fn short_name(&self) -> &'static str {
+        practical::short_name(&self.test)
     }
 
     /// Returns the smallest relevant loss, as a share of the median of the nodes.
@@ -155,7 +155,7 @@ pub struct FigureSelection<'a> {
     /// Registry of the keys that distinguish figures.
     pub registry: &'a Registry,
     /// True to compare all figures of a record instead of only the headline figures.
-    pub all: bool,
+    pub includes_all: bool,
     /// True to keep the facts of the nodes in memory, for a comparison of facts.
     pub facts: bool,
 }
@@ -182,7 +182,7 @@ impl FigureSelection<'_> {
             .flat_map(|gauge| gauge.headlines(record))
             .filter_map(|headline| headline.figure)
             .collect();
-        if !self.all {
+        if !self.includes_all {
             return heads.into_iter().filter_map(|m| figure(m, headline_name(m))).collect();
         }
         let own: Vec<&Measurement> =
@@ -194,7 +194,7 @@ impl FigureSelection<'_> {
                 if heads.iter().any(|head| std::ptr::eq(*head, m)) {
                     return figure(m, headline_name(m));
                 }
-                figure(m, format!("{}{}", m.name_in_words(), at.words))
+                figure(m, format!("{}{}", m.name_in_words(), at.name_suffix))
             })
             .collect()
     }

@@ -130,7 +130,7 @@ impl FleetFolder {
                 None => "no job for this node has ended".to_owned(),
             };
             options.states.insert(host.clone(), state);
-            options.expected.push(host);
+            options.expected_nodes.push(host);
         }
     }
 }
@@ -168,7 +168,7 @@ mod tests {
         assert!(folder.state_path("n1.interrupted.json").is_file());
         let mut options = RankingOptions::default();
         FleetFolder::from_path(folder.path()).add_to(&mut options);
-        assert_eq!(options.expected, ["n1", "n2", "n3"]);
+        assert_eq!(options.expected_nodes, ["n1", "n2", "n3"]);
         assert_eq!(options.failures["n2"], "TIMEOUT");
         assert_eq!(options.states["n2"], "no record of job 7 yet");
         assert_eq!(options.states["n3"], "no job for this node has ended");

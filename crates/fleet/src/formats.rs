@@ -5,7 +5,7 @@
 
 use crate::rank::{RankVerdict, RankedNode, Ranking};
 use nodegauge_analysis::csv;
-use nodegauge_gauge::view::grouped;
+use nodegauge_gauge::view::group_by_key;
 use nodegauge_toolchain::CommandLine;
 use nodegauge_toolchain::mpi::HostList;
 use serde_json::{Value, json};
@@ -43,10 +43,10 @@ pub fn csv(ranking: &Ranking) -> String {
                     of.key.test.clone(),
                     of.key.name.clone(),
                     of.key.unit.symbol().to_owned(),
-                    csv::number(Some(figure.value)),
-                    csv::number(Some(figure.share)),
-                    csv::number(figure.z),
-                    csv::number(figure.reference_share),
+                    csv::format_number(Some(figure.value)),
+                    csv::format_number(Some(figure.share)),
+                    csv::format_number(figure.z),
+                    csv::format_number(figure.reference_share),
                     node.runs.to_string(),
                 ]);
             }
@@ -119,14 +119,14 @@ fn folded(ranking: &Ranking, verdict: RankVerdict) -> String {
 
 /// Returns the slow nodes as a host list for `--exclude`; empty if there are none.
 pub fn exclude_list(ranking: &Ranking) -> String {
-    let (valid, _) = HostList::partition(&ranking.hosts(RankVerdict::Slow));
+    let (valid, _) = HostList::split_invalid_names(&ranking.hosts(RankVerdict::Slow));
     if valid.is_empty() { String::new() } else { format!("{}\n", HostList::fold_names(&valid)) }
 }
 
 /// Returns the names of slow nodes that are invalid in the grammar of [`HostList`], so that lists for other programs
 /// cannot contain them.
 pub fn invalid_names(ranking: &Ranking) -> Vec<String> {
-    let (_, others) = HostList::partition(&ranking.hosts(RankVerdict::Slow));
+    let (_, others) = HostList::split_invalid_names(&ranking.hosts(RankVerdict::Slow));
     others
 }
 
@@ -134,9 +134,9 @@ pub fn invalid_names(ranking: &Ranking) -> Vec<String> {
 fn slow_by_reason(ranking: &Ranking) -> Vec<(String, String)> {
     let slow = ranking.nodes(RankVerdict::Slow).map(|(_, node)| node);
     let mut found = Vec::new();
-    for (reason, nodes) in grouped(slow, |node: &&RankedNode| node.reason.clone()) {
+    for (reason, nodes) in group_by_key(slow, |node: &&RankedNode| node.reason.clone()) {
         let hosts: Vec<String> = nodes.iter().map(|node| node.host.clone()).collect();
-        let (valid, _) = HostList::partition(&hosts);
+        let (valid, _) = HostList::split_invalid_names(&hosts);
         if !valid.is_empty() {
             found.push((HostList::fold_names(&valid), plain(&reason)));
         }
@@ -184,7 +184,7 @@ mod tests {
             reason: (*reason).to_owned(),
             explanation: String::new(),
             figures: Vec::new(),
-            deciding: None,
+            deciding_figure: None,
             runs: 1,
             differences: Vec::new(),
         };

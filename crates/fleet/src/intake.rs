@@ -74,7 +74,7 @@ pub struct Intake {
 
 /// Text of an input, with the name of the input.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Text {
+pub struct InputText {
     /// Name for messages.
     pub source: String,
     /// Node in the name of the input, if any.
@@ -138,7 +138,7 @@ impl Intake {
                     .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
                 let is_empty = content.trim().is_empty();
                 let evidence = if is_log { Evidence::Log } else { Evidence::FileName };
-                let text = Text { source, node: node_from_file_name(path), evidence, content };
+                let text = InputText { source, node: node_from_file_name(path), evidence, content };
                 if is_log && json_start(&text.content).is_none() {
                     part.reject_text(
                         &text,
@@ -160,7 +160,7 @@ impl Intake {
     }
 
     /// Adds the records of a text.
-    pub fn add(&mut self, text: &Text, selection: &FigureSelection<'_>) {
+    pub fn add(&mut self, text: &InputText, selection: &FigureSelection<'_>) {
         let content = text.content.strip_prefix('\u{feff}').unwrap_or(&text.content);
         if let Some(records) = array(content) {
             for record in records {
@@ -198,7 +198,7 @@ impl Intake {
                     // node.
                     let has_record = json_start(&part.content).is_some();
                     let evidence = if has_record { Evidence::Record } else { Evidence::Message };
-                    let of_node = Text { source, node, evidence, content: String::new() };
+                    let of_node = InputText { source, node, evidence, content: String::new() };
                     self.add_node_output(&of_node, &part.content, selection);
                 }
             }
@@ -206,7 +206,12 @@ impl Intake {
     }
 
     /// Adds the records in the output of one node, or in a file of records.
-    fn add_node_output(&mut self, text: &Text, content: &str, selection: &FigureSelection<'_>) {
+    fn add_node_output(
+        &mut self,
+        text: &InputText,
+        content: &str,
+        selection: &FigureSelection<'_>,
+    ) {
         let Some(start) = json_start(content) else {
             let reason = other_program(content, selection)
                 .unwrap_or_else(|| format!("no record: {}", short(error_or_last_line(content))));
@@ -214,7 +219,7 @@ impl Intake {
             return;
         };
         // A damaged document must not hide the documents after it.
-        for document in parts::documents(&content[start..]) {
+        for document in parts::split_documents(&content[start..]) {
             match record::parse(document, selection.registry.former_names()) {
                 Ok(record) => self.add_record(&record, text, selection),
                 Err(_) => self.add_documents(text, document, selection),
@@ -223,7 +228,7 @@ impl Intake {
     }
 
     /// Adds documents that follow each other without a line break, or that are followed by other text.
-    fn add_documents(&mut self, text: &Text, json: &str, selection: &FigureSelection<'_>) {
+    fn add_documents(&mut self, text: &InputText, json: &str, selection: &FigureSelection<'_>) {
         let mut values = serde_json::Deserializer::from_str(json).into_iter::<IgnoredAny>();
         let mut from = 0;
         let mut found = 0;
@@ -258,7 +263,7 @@ impl Intake {
     }
 
     /// Adds one JSON document.
-    fn add_value(&mut self, text: &Text, json: &str, selection: &FigureSelection<'_>) {
+    fn add_value(&mut self, text: &InputText, json: &str, selection: &FigureSelection<'_>) {
         match record::parse(json, selection.registry.former_names()) {
             Ok(record) => self.add_record(&record, text, selection),
             Err(reason) => {
@@ -272,7 +277,7 @@ impl Intake {
                 } else if let Some(minions) = minions(json) {
                     for (node, output) in minions {
                         let source = format!("{}, {node}", text.source);
-                        let of_node = Text {
+                        let of_node = InputText {
                             source,
                             node: Some(node),
                             evidence: Evidence::Record,
@@ -289,7 +294,7 @@ impl Intake {
         }
     }
 
-    fn add_record(&mut self, record: &Record, text: &Text, selection: &FigureSelection<'_>) {
+    fn add_record(&mut self, record: &Record, text: &InputText, selection: &FigureSelection<'_>) {
         let run = NodeRun::from_record(record, text.node.as_deref(), selection);
         if run.host.is_empty() {
             let why = "the record has no host name".to_owned();
@@ -304,7 +309,7 @@ impl Intake {
 
     /// Adds a record of the history.
     pub fn add_saved(&mut self, record: &Record, selection: &FigureSelection<'_>) {
-        let text = Text {
+        let text = InputText {
             source: format!("run {}", record.id),
             node: None,
             evidence: Evidence::Record,
@@ -327,14 +332,14 @@ impl Intake {
         reason: String,
         evidence: Evidence,
     ) {
-        let node = node.map(|node| legible::escaped(&node).into_owned());
-        let source = legible::escaped(&source).into_owned();
-        let reason = legible::escaped(&reason).into_owned();
+        let node = node.map(|node| legible::escape_controls(&node).into_owned());
+        let source = legible::escape_controls(&source).into_owned();
+        let reason = legible::escape_controls(&reason).into_owned();
         self.rejected.push(RejectedText { source, node, reason, evidence });
     }
 
     /// Adds a rejected text with the source, the node and the evidence of its input.
-    fn reject_text(&mut self, text: &Text, reason: String) {
+    fn reject_text(&mut self, text: &InputText, reason: String) {
         self.reject_for(text.source.clone(), text.node.clone(), reason, text.evidence);
     }
 
@@ -463,7 +468,7 @@ pub fn error_or_last_line(output: &str) -> &str {
 /// Shortens a text of another program for a reason.
 fn short(text: &str) -> String {
     const LONGEST_REASON: usize = 100;
-    legible::escaped(text.trim()).chars().take(LONGEST_REASON).collect()
+    legible::escape_controls(text.trim()).chars().take(LONGEST_REASON).collect()
 }
 
 /// Returns the reason why the output of another program is rejected; `None` if no reader recognises the program.

@@ -5,7 +5,7 @@
 //! may have many nodes with more memory, but a single node with less memory has lost a module.
 
 use nodegauge_analysis::facts::{self, Fact, rounded_memory};
-use nodegauge_measure::quantity::counted;
+use nodegauge_measure::quantity::count_in_words;
 use nodegauge_measure::record::{DeviceKind, Machine, PciLink, product_name};
 use nodegauge_measure::{Bytes, TransfersPerSec};
 use serde::{Deserialize, Serialize};
@@ -203,12 +203,12 @@ impl Inventory {
     /// Describes the parts that distinguish variants: `192 cores, 2 NUMA nodes, 768 GiB in 24 DIMMs at 4800 MT/s`.
     pub fn in_words(&self) -> String {
         let mut parts = Vec::new();
-        parts.extend(self.cores.map(|n| counted(n as usize, "core")));
+        parts.extend(self.cores.map(|n| count_in_words(n as usize, "core")));
         let smt = self.threads.filter(|n| Some(*n) != self.cores);
-        parts.extend(smt.map(|n| counted(n as usize, "thread")));
-        parts.extend(self.numa_nodes.map(|n| counted(n as usize, "NUMA node")));
+        parts.extend(smt.map(|n| count_in_words(n as usize, "thread")));
+        parts.extend(self.numa_nodes.map(|n| count_in_words(n as usize, "NUMA node")));
         parts.extend(self.memory_bytes.map(|bytes| {
-            let modules = self.dimms.map(|n| format!(" in {}", counted(n as usize, "DIMM")));
+            let modules = self.dimms.map(|n| format!(" in {}", count_in_words(n as usize, "DIMM")));
             let modules = modules.unwrap_or_default();
             let speed = self.memory_mt_per_s.map(|n| format!(" at {n} MT/s")).unwrap_or_default();
             format!("{}{modules}{speed}", Bytes(bytes))

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 /// from one image, their labels are used. An expected node has the expected name, with or without the domain in its
 /// record: schedulers use `n05`, not `n05.cluster.example.org`.
 #[derive(Debug, Default)]
-pub struct Names<'a> {
+pub struct NodeNames<'a> {
     expected: HashSet<&'a str>,
     /// Map from host name to expected name, for hosts whose expected name has another domain or none.
     expected_names: HashMap<&'a str, &'a str>,
@@ -18,7 +18,7 @@ pub struct Names<'a> {
     shared: BTreeMap<&'a str, BTreeSet<&'a str>>,
 }
 
-impl<'a> Names<'a> {
+impl<'a> NodeNames<'a> {
     /// Finds the names of the nodes of these runs. Labels name the nodes of a host name if all its runs have labels,
     /// none of them is the host name itself, and none belongs to another host name.
     pub fn from_runs(runs: &'a [NodeRun], expected: &'a [String]) -> Self {

@@ -35,7 +35,7 @@ pub struct NodeRun {
     /// Identifiers of the findings that disturb measurements.
     pub findings: Vec<String>,
     /// Identifiers of the critical findings. These are defects of the node, regardless of other load.
-    pub critical: Vec<String>,
+    pub critical_findings: Vec<String>,
     /// Description of other load during the run; `None` if there was none.
     pub other_load: Option<String>,
     /// Figures that are compared.
@@ -53,14 +53,15 @@ impl NodeRun {
     ) -> Self {
         let machine = &record.machine;
         let warnings = record.findings.iter().filter(|one| one.severity >= Severity::Warning);
-        let critical = record.findings.iter().filter(|one| one.severity == Severity::Critical);
+        let critical_findings =
+            record.findings.iter().filter(|one| one.severity == Severity::Critical);
         let load = record.findings.iter().find(|one| one.id == OTHER_LOAD);
         let busy = load.filter(|one| one.severity >= Severity::Warning);
         // The names come from other nodes and appear in lists, pages and messages, so control characters are escaped.
         let host = machine.host.as_deref().or(label).unwrap_or_default();
         Self {
-            host: legible::escaped(host).into_owned(),
-            label: label.map(|name| legible::escaped(name).into_owned()),
+            host: legible::escape_controls(host).into_owned(),
+            label: label.map(|name| legible::escape_controls(name).into_owned()),
             id: record.id.clone(),
             started: record.started.clone(),
             kind: NodeKind::from_machine(machine),
@@ -68,7 +69,7 @@ impl NodeRun {
             settings: settings(machine),
             clock_hz: machine.processor.measured_hz.map(|clock| clock.0),
             findings: warnings.map(|one| one.id.clone()).collect(),
-            critical: critical.map(|one| one.id.clone()).collect(),
+            critical_findings: critical_findings.map(|one| one.id.clone()).collect(),
             other_load: busy.map(|one| one.text.clone()),
             figures: selection.record_figures(record),
             facts: if selection.facts { Facts::from_machine(machine) } else { Facts::default() },

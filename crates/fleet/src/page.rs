@@ -5,11 +5,11 @@ use crate::formats;
 use crate::rank::{FigureStatistics, RankVerdict, RankedFigure, RankedGroup, RankedNode, Ranking};
 use nodegauge_analysis::slow::practical::LIMIT_SOURCE;
 use nodegauge_gauge::view::{
-    Bar, BarValues, Block, Card, ColumnList, Drawing, Head, Note, Page, Picture, Reach, Section,
-    Table, TableCell, Tone, grouped, sentence, summary,
+    BarValues, Block, Card, ColumnList, Drawing, FigureBar, Head, Note, Page, Picture, Reach,
+    Section, Table, TableCell, Tone, group_by_key, sentence, summary,
 };
 use nodegauge_measure::Fraction;
-use nodegauge_measure::quantity::{counted, number_form};
+use nodegauge_measure::quantity::{count_in_words, number_form};
 use nodegauge_measure::stats::Better;
 use nodegauge_toolchain::mpi::HostList;
 
@@ -31,8 +31,9 @@ pub fn ranking_page(ranking: &Ranking, all: bool) -> Page {
     sections.push(lists(ranking));
     sections.extend(ranking.groups.iter().map(statistics));
     sections.push(verdict(ranking));
-    let groups = counted(ranking.groups.len(), "group");
-    let heading = format!("nodegauge fleet: {} in {groups}", counted(ranking.count(), "node"));
+    let groups = count_in_words(ranking.groups.len(), "group");
+    let heading =
+        format!("nodegauge fleet: {} in {groups}", count_in_words(ranking.node_count(), "node"));
     Page { heading, conclusion: conclusion(ranking), sections, ..Page::default() }
 }
 
@@ -41,7 +42,7 @@ pub fn ranking_page(ranking: &Ranking, all: bool) -> Page {
 pub fn head(ranking: &Ranking, command: &str) -> Head {
     let mut kinds: Vec<String> = ranking.groups.iter().take(KINDS).map(kind_in_words).collect();
     let more = ranking.groups.len() - kinds.len();
-    kinds.extend((more > 0).then(|| counted(more, "more group")));
+    kinds.extend((more > 0).then(|| count_in_words(more, "more group")));
     let periods = ranking.groups.iter().filter_map(|group| group.measured.as_ref());
     let first = periods.clone().map(|[first, _]| first).min();
     let last = periods.map(|[_, last]| last).max();
@@ -59,30 +60,30 @@ pub fn head(ranking: &Ranking, command: &str) -> Head {
 
 /// Describes the nodes of a group: `12 nodes: 2 x AMD EPYC 9654 96-Core Processor, 192 cores`.
 fn kind_in_words(group: &RankedGroup) -> String {
-    let nodes = counted(group.nodes.len(), "node");
-    let cores = group.inventory.cores.map(|n| format!(", {}", counted(n as usize, "core")));
+    let nodes = count_in_words(group.nodes.len(), "node");
+    let cores = group.inventory.cores.map(|n| format!(", {}", count_in_words(n as usize, "core")));
     format!("{nodes}: {}{}", group.kind.in_words(), cores.unwrap_or_default())
 }
 
 /// Returns a sentence on how far the ranking can be trusted: the number of nodes that could be judged, and what is
 /// missing.
 fn trust(ranking: &Ranking) -> (Tone, String) {
-    let all = ranking.count();
+    let all = ranking.node_count();
     let judged =
         [RankVerdict::Slow, RankVerdict::Good].map(|verdict| ranking.nodes(verdict).count());
     let judged: usize = judged.iter().sum();
     let mut parts = Vec::new();
     if judged < all {
-        parts.push(format!("{} of {} cannot be judged", all - judged, counted(all, "node")));
+        parts.push(format!("{} of {} cannot be judged", all - judged, count_in_words(all, "node")));
     }
     let missing = ranking.missing.len();
     if missing > 0 {
         let is = number_form(missing, "is", "are");
-        parts.push(format!("{} {is} missing", counted(missing, "node")));
+        parts.push(format!("{} {is} missing", count_in_words(missing, "node")));
     }
     let rejected = ranking.rejected.len();
     if rejected > 0 {
-        parts.push(format!("{} without a record", counted(rejected, "text")));
+        parts.push(format!("{} without a record", count_in_words(rejected, "text")));
     }
     if all == 0 {
         return (Tone::Warning, "No node has a record.".to_owned());
@@ -96,15 +97,15 @@ fn trust(ranking: &Ranking) -> (Tone, String) {
 
 /// Returns the first sentence of the page, which lists the slow nodes; `None` without nodes.
 fn conclusion(ranking: &Ranking) -> Option<String> {
-    let all = ranking.count();
+    let all = ranking.node_count();
     let slow = ranking.hosts(RankVerdict::Slow);
     let good = ranking.hosts(RankVerdict::Good).len();
     let undecided = all.saturating_sub(slow.len() + good);
     let rest = match undecided {
         0 => String::new(),
-        n => format!("; {} cannot be judged", counted(n, "node")),
+        n => format!("; {} cannot be judged", count_in_words(n, "node")),
     };
-    let nodes = counted(all, "node");
+    let nodes = count_in_words(all, "node");
     match slow.len() {
         _ if all == 0 => None,
         0 => {
@@ -127,7 +128,7 @@ fn tone(verdict: RankVerdict) -> Tone {
 /// Returns the table of a group.
 fn group_section(group: &RankedGroup, all: bool) -> Section {
     let mut section = Section::new("nodes");
-    let count = counted(group.nodes.len(), "node");
+    let count = count_in_words(group.nodes.len(), "node");
     section.push(Block::Heading(format!("{count}: {}", group.kind.in_words())));
     section.note("parts", group.inventory.in_words());
     if let Some([first, last]) = &group.measured {
@@ -142,17 +143,20 @@ fn group_section(group: &RankedGroup, all: bool) -> Section {
     let more = group.nodes.len() - shown.len();
     section.push(table);
     if more > 0 {
-        let text =
-            format!("not listed: {}; --format csv lists all nodes", counted(more, "more node"));
+        let text = format!(
+            "not listed: {}; --format csv lists all nodes",
+            count_in_words(more, "more node")
+        );
         section.push(Note::new("", text).faint());
     }
     for node in group.nodes.iter().filter(|node| node.verdict != RankVerdict::Good).take(MAX_ROWS) {
         let text = format!("{}: {}", node.host, node.explanation);
         section.push(Note::new(node.verdict.name(), text).tone(tone(node.verdict)));
     }
-    let split = grouped(group.nodes.iter().filter(|node| !node.differences.is_empty()), |node| {
-        node.differences.clone()
-    });
+    let split =
+        group_by_key(group.nodes.iter().filter(|node| !node.differences.is_empty()), |node| {
+            node.differences.clone()
+        });
     for (differences, nodes) in split {
         let hosts: Vec<String> = nodes.iter().map(|node| node.host.clone()).collect();
         let words: Vec<String> = differences.iter().map(|one| one.in_words()).collect();
@@ -176,7 +180,7 @@ fn columns(group: &RankedGroup) -> ColumnList<'_, RankedNode> {
         .left("host", |node| node.host.clone())
         .left("reason", |node| TableCell::text(&node.reason).tone(tone(node.verdict)))
         .left("verdict", |node| TableCell::text(node.verdict.name()).tone(tone(node.verdict)))
-        .each(
+        .columns_for_each(
             group.figures.iter().enumerate(),
             |(_, of)| of.key.title(),
             |node, (at, of)| match &node.figures[*at] {
@@ -195,7 +199,7 @@ fn columns(group: &RankedGroup) -> ColumnList<'_, RankedNode> {
 
 /// Returns the figure that decides the verdict on a node.
 fn deciding(node: &RankedNode) -> Option<&RankedFigure> {
-    node.figures[node.deciding?].as_ref()
+    node.figures[node.deciding_figure?].as_ref()
 }
 
 /// Returns the titles of the columns that text output may leave out, least important first.
@@ -212,15 +216,15 @@ fn optional_columns(group: &RankedGroup) -> Vec<String> {
 /// Returns the picture of a group: for each figure the values of all nodes, with marks on nodes beyond the limit.
 /// Returns `None` without figures.
 fn picture(group: &RankedGroup) -> Option<Picture> {
-    let bars: Vec<Bar> =
+    let bars: Vec<FigureBar> =
         group.figures.iter().enumerate().map(|(at, of)| bar(group, at, of)).collect();
-    let title = format!("figures of {}", counted(group.nodes.len(), "node"));
+    let title = format!("figures of {}", count_in_words(group.nodes.len(), "node"));
     let card = Card { bars, values: BarValues::Nodes };
     (!card.bars.is_empty()).then_some(Picture { title, drawing: Drawing::Strips(card) })
 }
 
 /// Returns the row of a figure in the picture of its group.
-fn bar(group: &RankedGroup, at: usize, of: &FigureStatistics) -> Bar {
+fn bar(group: &RankedGroup, at: usize, of: &FigureStatistics) -> FigureBar {
     let unit = of.key.unit;
     let all = group.nodes.iter().filter_map(|node| Some((node, node.figures[at].as_ref()?)));
     let (beyond, within): (Vec<_>, Vec<_>) = all.partition(|(_, figure)| figure.exceeds_limits);
@@ -230,7 +234,7 @@ fn bar(group: &RankedGroup, at: usize, of: &FigureStatistics) -> Bar {
     let is_time = unit.direction() == Some(Better::Lower);
     let limit = if is_time { of.median / rest } else { of.median * rest };
     let basis = format!("{} worse than the median", Fraction(loss));
-    Bar {
+    FigureBar {
         title: of.key.title(),
         what: format!("spread {}", Fraction(of.spread)),
         words: unit.in_words(of.median),
@@ -270,7 +274,7 @@ fn lists(ranking: &Ranking) -> Section {
             format!("invalid host names, not in lists for other programs: {}", left_out.join(", "));
         section.push(Note::new("slow", text).tone(Tone::Warning));
     }
-    for (why, nodes) in grouped(&ranking.missing, |(_, why)| why.as_str()) {
+    for (why, nodes) in group_by_key(&ranking.missing, |(_, why)| why.as_str()) {
         let hosts: Vec<String> = nodes.iter().map(|(host, _)| host.clone()).collect();
         let text = format!("{}: {why}", HostList::fold_names(&hosts));
         section.push(Note::new("missing", text).tone(Tone::Warning));
@@ -280,10 +284,11 @@ fn lists(ranking: &Ranking) -> Section {
     }
     let more = ranking.rejected.len().saturating_sub(MAX_REJECTED);
     if more > 0 {
-        section.note("not read", counted(more, "more text"));
+        section.note("not read", count_in_words(more, "more text"));
     }
     if ranking.duplicates > 0 {
-        let text = format!("{} counted once", counted(ranking.duplicates, "repeated record"));
+        let text =
+            format!("{} counted once", count_in_words(ranking.duplicates, "repeated record"));
         section.note("repeated", text);
     }
     for remark in &ranking.remarks {
@@ -313,7 +318,8 @@ fn statistics(group: &RankedGroup) -> Section {
 }
 
 fn judge(of: &FigureStatistics) -> String {
-    let peers = of.limit.map(|limit| format!("{} (z {limit:.1})", counted(of.nodes, "node")));
+    let peers =
+        of.limit.map(|limit| format!("{} (z {limit:.1})", count_in_words(of.nodes, "node")));
     let reference = of.reference.as_ref().map(|_| "reference".to_owned());
     let judges: Vec<String> = peers.into_iter().chain(reference).collect();
     if judges.is_empty() { "nothing".to_owned() } else { judges.join(", ") }
@@ -348,7 +354,7 @@ fn verdict(ranking: &Ranking) -> Section {
             .map(|verdict| ranking.hosts(verdict).len());
     let rejected = match ranking.rejected.len() {
         0 => String::new(),
-        n => format!(", {} not read", counted(n, "text")),
+        n => format!(", {} not read", count_in_words(n, "text")),
     };
     summary(format!(
         "{slow} slow, {suspect} to measure again, {unknown} unknown, {} missing, {good} good{rejected}; limits: {LIMIT_SOURCE}",

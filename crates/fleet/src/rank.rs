@@ -13,7 +13,7 @@ mod reason;
 use crate::figures::FigureKey;
 use crate::intake::{Evidence, Intake, RejectedText};
 use crate::inventory::{Inventory, InventoryDifference, NodeKind};
-use crate::names::Names;
+use crate::names::NodeNames;
 use crate::node::NodeRun;
 use crate::reference::{Reference, ReferenceFigure, ReferenceGroup};
 use nodegauge_analysis::slow::power::{PeerVerdict, Power};
@@ -51,7 +51,7 @@ pub struct RankingOptions {
     /// Reference of the site.
     pub reference: Option<Reference>,
     /// Nodes that should have been measured.
-    pub expected: Vec<String>,
+    pub expected_nodes: Vec<String>,
     /// Reasons why expected nodes have no record, according to the tool that ran the measurement.
     pub failures: BTreeMap<String, String>,
     /// States of expected nodes in the scheduler; a state is the reason for a missing record if no other reason is
@@ -131,7 +131,7 @@ pub struct RankedNode {
     /// Figures in the order of [`RankedGroup::figures`]; `None` where the node has no result.
     pub figures: Vec<Option<RankedFigure>>,
     /// Index of the deciding figure: the figure farthest beyond its limits, otherwise the worst figure.
-    pub deciding: Option<usize>,
+    pub deciding_figure: Option<usize>,
     /// Number of runs.
     pub runs: usize,
     /// Parts in which the node differs from its group.
@@ -164,12 +164,12 @@ pub struct RankedFigure {
 }
 
 /// Runs of one node.
-pub(crate) struct Node<'a> {
+pub(crate) struct NodeRuns<'a> {
     pub(crate) host: &'a str,
     pub(crate) runs: Vec<&'a NodeRun>,
 }
 
-impl<'a> Node<'a> {
+impl<'a> NodeRuns<'a> {
     /// Returns the newest run.
     pub(crate) fn latest(&self) -> &'a NodeRun {
         let newest = self.runs.iter().max_by(|a, b| a.started.cmp(&b.started));
@@ -194,11 +194,15 @@ impl RankedGroup {
 impl Ranking {
     /// Ranks the nodes of an intake.
     pub fn from_intake(intake: &Intake, options: &RankingOptions) -> Self {
-        Self::with_names(intake, &Names::from_runs(&intake.runs, &options.expected), options)
+        Self::with_names(
+            intake,
+            &NodeNames::from_runs(&intake.runs, &options.expected_nodes),
+            options,
+        )
     }
 
     /// Ranks the nodes of an intake, with known names.
-    pub fn with_names(intake: &Intake, names: &Names<'_>, options: &RankingOptions) -> Self {
+    pub fn with_names(intake: &Intake, names: &NodeNames<'_>, options: &RankingOptions) -> Self {
         let nodes = by_host(&intake.runs, names);
         let mut groups: Vec<RankedGroup> = group::group_nodes(nodes)
             .into_iter()
@@ -230,19 +234,19 @@ impl Ranking {
     }
 
     /// Returns the number of nodes with a run.
-    pub fn count(&self) -> usize {
+    pub fn node_count(&self) -> usize {
         self.groups.iter().map(|group| group.nodes.len()).sum()
     }
 }
 
 /// Groups runs by node, in the order of their first runs.
-fn by_host<'a>(runs: &'a [NodeRun], names: &Names<'a>) -> Vec<Node<'a>> {
+fn by_host<'a>(runs: &'a [NodeRun], names: &NodeNames<'a>) -> Vec<NodeRuns<'a>> {
     let mut indices: HashMap<&str, usize> = HashMap::new();
-    let mut nodes: Vec<Node<'_>> = Vec::new();
+    let mut nodes: Vec<NodeRuns<'_>> = Vec::new();
     for run in runs {
         let host = names.node_name(run);
         let index = *indices.entry(host).or_insert_with(|| {
-            nodes.push(Node { host, runs: Vec::new() });
+            nodes.push(NodeRuns { host, runs: Vec::new() });
             nodes.len() - 1
         });
         nodes[index].runs.push(run);
@@ -274,7 +278,7 @@ fn performance(key: &FigureKey, value: f64) -> f64 {
     slow::performance(value, key.unit.better())
 }
 
-fn columns(nodes: &[Node<'_>]) -> Vec<Column> {
+fn columns(nodes: &[NodeRuns<'_>]) -> Vec<Column> {
     let mut indices: HashMap<&FigureKey, usize> = HashMap::new();
     let mut found: Vec<Column> = Vec::new();
     for (at, node) in nodes.iter().enumerate() {
@@ -341,12 +345,12 @@ fn ranked(members: &group::GroupMembers<'_>, options: &RankingOptions) -> Ranked
 
 /// Returns the share of the deciding figure of a node; infinite if there is none.
 fn deciding_share(node: &RankedNode) -> f64 {
-    let deciding = node.deciding.and_then(|index| node.figures[index].as_ref());
-    deciding.map_or(f64::INFINITY, |figure| figure.share)
+    let deciding_figure = node.deciding_figure.and_then(|index| node.figures[index].as_ref());
+    deciding_figure.map_or(f64::INFINITY, |figure| figure.share)
 }
 
 /// Returns the statistics of the clock with all cores busy.
-fn clock(nodes: &[Node<'_>]) -> Option<FigureStatistics> {
+fn clock(nodes: &[NodeRuns<'_>]) -> Option<FigureStatistics> {
     let key = FigureKey::clock();
     let mut runs: Vec<Vec<f64>> = Vec::new();
     for node in nodes {
@@ -361,8 +365,8 @@ fn clock(nodes: &[Node<'_>]) -> Option<FigureStatistics> {
 fn statistics(column: &Column, reference: Option<&ReferenceGroup>) -> FigureStatistics {
     let group = NodeGroup::from_nodes(&column.runs, column.key.practical_limit());
     FigureStatistics {
-        median: slow::value_from_performance(group.robust.median, column.key.unit.better()),
-        spread: group.robust.spread,
+        median: slow::value_from_performance(group.robust_spread.median, column.key.unit.better()),
+        spread: group.robust_spread.spread,
         components: group.components,
         nodes: group.nodes,
         runs: group.runs,
@@ -377,14 +381,14 @@ impl FigureStatistics {
     /// Returns the statistics as logarithms of performance, by which nodes are judged.
     fn group(&self) -> NodeGroup {
         NodeGroup {
-            robust: RobustSpread {
+            robust_spread: RobustSpread {
                 median: performance(&self.key, self.median),
                 spread: self.spread,
             },
             components: self.components,
             nodes: self.nodes,
             runs: self.runs,
-            practical: self.key.practical_limit(),
+            practical_limit: self.key.practical_limit(),
             limit: self.limit,
         }
     }
@@ -490,7 +494,7 @@ fn ranked_figure(
         value,
         share: of.key.share(value, of.median),
         reference_share: of.reference.as_ref().map(|reference| reference.share(value)),
-        z: of.limit.map(|_| of.group().robust.z(own)),
+        z: of.limit.map(|_| of.group().robust_spread.z(own)),
         exceeds_limits: of.exceeds_limits(own) && !is_acquitted,
         runs_exceeding,
         peer_verdict,
@@ -518,7 +522,7 @@ fn worst(
 
 /// Returns the verdict on a node.
 fn judged(
-    node: &Node<'_>,
+    node: &NodeRuns<'_>,
     figures: Vec<Option<RankedFigure>>,
     statistics: &[FigureStatistics],
     members: &group::GroupMembers<'_>,
@@ -528,13 +532,14 @@ fn judged(
     let beyond = worst(&figures, |figure| figure.exceeds_limits);
     let undecided = worst(&figures, |figure| figure.peer_verdict == Some(PeerVerdict::Undecided));
     let without_power = worst(&figures, |figure| figure.peer_verdict == Some(PeerVerdict::Unknown));
-    let deciding = beyond.or(undecided).or(without_power).or_else(|| worst(&figures, |_| true));
+    let deciding_figure =
+        beyond.or(undecided).or(without_power).or_else(|| worst(&figures, |_| true));
     let is_judged = figures.iter().zip(statistics).any(|(one, of)| one.is_some() && of.is_judged());
     let load = node.runs.iter().find_map(|run| run.other_load.clone());
-    let decided = deciding.and_then(|index| figures[index].as_ref());
+    let decided = deciding_figure.and_then(|index| figures[index].as_ref());
     // Load on most nodes does not distinguish any node, but makes figures lower than a reference. A finding that most
     // nodes do not have distinguishes a node even under the same load. A critical finding is a defect under any load.
-    let is_by_peers = deciding.zip(decided).is_some_and(|(index, figure)| {
+    let is_by_peers = deciding_figure.zip(decided).is_some_and(|(index, figure)| {
         let of = &statistics[index];
         of.group().is_slow(performance(&of.key, figure.value))
     });
@@ -559,7 +564,7 @@ fn judged(
         reason: String::new(),
         explanation: String::new(),
         figures,
-        deciding,
+        deciding_figure,
         runs: node.runs.len(),
         differences,
     };
@@ -580,7 +585,11 @@ fn has_run(host: &str, there: &HashSet<String>) -> bool {
 }
 
 /// Returns the expected nodes without a run, and the nodes whose text contains no record, with the reasons.
-fn missing(intake: &Intake, names: &Names<'_>, options: &RankingOptions) -> Vec<(String, String)> {
+fn missing(
+    intake: &Intake,
+    names: &NodeNames<'_>,
+    options: &RankingOptions,
+) -> Vec<(String, String)> {
     let mut there: HashSet<String> = HashSet::new();
     for run in &intake.runs {
         let host = names.node_name(run);
@@ -594,14 +603,16 @@ fn missing(intake: &Intake, names: &Names<'_>, options: &RankingOptions) -> Vec<
         };
         let is_node = match rejected.evidence {
             Evidence::Record => true,
-            Evidence::Message => options.expected.is_empty() || options.expected.contains(node),
-            Evidence::FileName | Evidence::Log => options.expected.contains(node),
+            Evidence::Message => {
+                options.expected_nodes.is_empty() || options.expected_nodes.contains(node)
+            }
+            Evidence::FileName | Evidence::Log => options.expected_nodes.contains(node),
         };
         if is_node {
             found.insert(node.clone(), rejected.reason.clone());
         }
     }
-    for host in options.expected.iter().filter(|host| !has_run(host, &there)) {
+    for host in options.expected_nodes.iter().filter(|host| !has_run(host, &there)) {
         found.entry(host.clone()).or_insert_with(|| {
             options.states.get(host).cloned().unwrap_or_else(|| "no record".to_owned())
         });

@@ -6,7 +6,7 @@
 use crate::figures::{FigureKey, NodeFigure};
 use crate::inventory::{Inventory, NodeKind};
 use nodegauge_analysis::slow::SpreadComponents;
-use nodegauge_analysis::slow::power::{MeasuredNodes, Peers, Power};
+use nodegauge_analysis::slow::power::{MeasuredNodes, PeerSpread, Power};
 use nodegauge_measure::record::{Machine, Tool};
 use nodegauge_measure::{Failure, Fraction, legible};
 use nodegauge_os::TrustError;
@@ -85,7 +85,7 @@ impl ReferenceFigure {
             nodes: self.spread_nodes.map(|spread| spread.0),
             runs: self.spread_runs.map(|spread| spread.0),
         };
-        let peers = Peers { spread, nodes: self.nodes, runs: self.runs };
+        let peers = PeerSpread { spread, nodes: self.nodes, runs: self.runs };
         let deficit = Fraction(1.0 - self.share(self.bound));
         peers.power(self.key.practical_limit(), deficit, runs)
     }

@@ -134,7 +134,7 @@ pub fn script_text(tool: FleetTool, nodes: &[String], folder: &str, command: &[S
                 format!("bsub -m \"$host\" -x -o {}\"$host.out\" {measure}", quoted_in(folder, ""));
             format!("{UNTESTED}{make}for host in {list}; do\n    {job}\ndone\n")
         }
-        FleetTool::K8s => return kubernetes(nodes, &measure, &legible::escaped(&quoted)),
+        FleetTool::K8s => return kubernetes(nodes, &measure, &legible::escape_controls(&quoted)),
     };
     let report = if tool == FleetTool::Reframe { quoted_in(folder, "report.json") } else { quoted };
     format!("{lines}nodegauge fleet rank {report} --nodes {folded}\n")

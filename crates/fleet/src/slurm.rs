@@ -8,7 +8,7 @@
 use crate::folder::FleetFolder;
 use crate::script::record_command;
 use nodegauge_measure::{Failure, legible};
-use nodegauge_os::describe;
+use nodegauge_os::describe_exit_status;
 use nodegauge_toolchain::CommandLine;
 use nodegauge_toolchain::program::{self, ProgramJob, ProgramOutput};
 use std::collections::{BTreeMap, HashMap};
@@ -34,7 +34,7 @@ pub struct JobOptions {
     /// Quality of service.
     pub qos: Option<String>,
     /// Additional options for sbatch.
-    pub more: Vec<String>,
+    pub sbatch_options: Vec<String>,
     /// Time limit of a job in minutes.
     pub minutes: u32,
     /// Path of nodegauge on the nodes.
@@ -144,8 +144,8 @@ fn answer(program: &str, words: Vec<String>, until: SlurmDeadline) -> Result<Str
     if status.success() {
         return Ok(output.stdout);
     }
-    let why = legible::escaped(output.error_tail().trim()).into_owned();
-    Err(Failure::missing(format!("{program} ended with {}: {why}", describe(status)))
+    let why = legible::escape_controls(output.error_tail().trim()).into_owned();
+    Err(Failure::missing(format!("{program} ended with {}: {why}", describe_exit_status(status)))
         .hint("check that Slurm's controller answers, e.g. scontrol ping"))
 }
 
@@ -268,7 +268,7 @@ pub fn submit(
     }
     let last = stderr.lines().last().unwrap_or_default();
     let why = last.rsplit("error: ").next().unwrap_or(last);
-    Err(Refusal::Rejected(legible::escaped(why).into_owned()))
+    Err(Refusal::Rejected(legible::escape_controls(why).into_owned()))
 }
 
 /// Returns the options for sbatch, the job script and its arguments.
@@ -296,7 +296,7 @@ fn words(
     ];
     words.extend(options.partition.iter().map(|one| format!("--partition={one}")));
     words.extend(options.qos.iter().map(|one| format!("--qos={one}")));
-    words.extend(options.more.iter().cloned());
+    words.extend(options.sbatch_options.iter().cloned());
     words.push(folder.state_path(JOB_SCRIPT_NAME).display().to_string());
     let measure = record_command(&options.program, &options.command, &record);
     words.extend(measure.words().iter().cloned());
@@ -416,7 +416,7 @@ mod tests {
         let options = JobOptions {
             partition: None,
             qos: Some("low".to_owned()),
-            more: vec!["--account=ops".to_owned()],
+            sbatch_options: vec!["--account=ops".to_owned()],
             minutes: 10,
             program: "/opt/nodegauge".to_owned(),
             command: Vec::new(),

@@ -4,14 +4,16 @@
 //! machine of the record is the first host.
 
 use crate::view::sentence::{capitalise, mark_doubted};
-use crate::view::{ColumnList, Note, Picture, Section, Step, Table, TableCell, Tone, grouped};
+use crate::view::{
+    ChartBar, ColumnList, Note, Picture, Section, Table, TableCell, Tone, group_by_key,
+};
 use nodegauge_analysis::conclusion::{CANNOT_TELL, Obstacle};
 use nodegauge_analysis::slow::power::Power;
 use nodegauge_analysis::slow::{self, GroupVerdict, MIN_NODES, NodeGroup, practical};
 use nodegauge_measure::keys::{Registry, SharedKey, shared};
-use nodegauge_measure::quantity::{counted, number_form};
+use nodegauge_measure::quantity::{count_in_words, number_form};
 use nodegauge_measure::record::{Finding, Machine, Measurement, Quoted, Record, Status, Validity};
-use nodegauge_measure::repeat::Stop;
+use nodegauge_measure::repeat::StopReason;
 use nodegauge_measure::stats::Better;
 use nodegauge_measure::{Failure, Fraction, Notice, NoticeId, Outcome, Unit};
 use serde::{Deserialize, Serialize};
@@ -100,7 +102,7 @@ fn add(outcome: &mut Outcome, at: usize, name: &str, report: HostReport) {
         }
     }
     if report.interrupted {
-        outcome.stop = Some(Stop::Interrupted);
+        outcome.stop = Some(StopReason::Interrupted);
     }
     if let Some(failure) = report.failure {
         outcome.failure.get_or_insert(failure.with_context(name));
@@ -116,7 +118,7 @@ fn with_host(mut m: Measurement, name: &str) -> Measurement {
 /// Returns the figures whose name occurs once, without published figures.
 fn unique_figures(measurements: &[Measurement]) -> Vec<Measurement> {
     let own = measurements.iter().filter(|m| !m.is_published());
-    let groups = grouped(own, |m| (m.test.clone(), m.name.clone()));
+    let groups = group_by_key(own, |m| (m.test.clone(), m.name.clone()));
     groups.into_iter().filter(|(_, of)| of.len() == 1).map(|(_, of)| of[0].clone()).collect()
 }
 
@@ -127,7 +129,7 @@ fn other_kinds(hosts: &[(&String, &HostReport)]) -> Vec<Notice> {
         let model = processor.model.clone().unwrap_or_else(|| "unknown processor".to_owned());
         format!("{} x {model}, {} hardware threads", processor.sockets, processor.threads)
     };
-    let kinds = grouped(hosts.iter(), |(_, report)| kind_of(&report.machine));
+    let kinds = group_by_key(hosts.iter(), |(_, report)| kind_of(&report.machine));
     let Some(usual) = kinds.iter().map(|(_, of)| of.len()).max() else { return Vec::new() };
     let usual = kinds.iter().position(|(_, of)| of.len() == usual).unwrap_or(0);
     let others = kinds.iter().enumerate().filter(|(at, _)| *at != usual);
@@ -148,7 +150,7 @@ fn sums(measurements: &[Measurement], names: &[String]) -> Vec<Measurement> {
     let rates = measurements.iter().filter(|m| {
         matches!(m.unit, Unit::BytesPerSecond | Unit::FlopsPerSecond) && !m.is_published()
     });
-    let groups = grouped(rates, |m| (m.test.clone(), m.name.clone(), m.unit));
+    let groups = group_by_key(rates, |m| (m.test.clone(), m.name.clone(), m.unit));
     groups.into_iter().filter_map(|(_, of)| sum(&of, names)).collect()
 }
 
@@ -170,7 +172,7 @@ fn sum(of: &[&Measurement], names: &[String]) -> Option<Measurement> {
     }
     let suspect = with.iter().filter(|m| m.validity.status == Status::Suspect).count();
     if suspect > 0 {
-        let count = counted(suspect, "host");
+        let count = count_in_words(suspect, "host");
         validity.suspect(format!("the sum includes suspect figures of {count}"));
     }
     let name = format!("{}_sum", first.name);
@@ -185,7 +187,7 @@ fn sum(of: &[&Measurement], names: &[String]) -> Option<Measurement> {
 /// second figures, and so on (e.g. for different pages). Returns no groups if the hosts have different numbers of
 /// figures.
 fn one_per_host<'r>(of: &[&'r Measurement]) -> Vec<Vec<&'r Measurement>> {
-    let hosts = grouped(of.iter().copied(), |m| m.host());
+    let hosts = group_by_key(of.iter().copied(), |m| m.host());
     let count = hosts[0].1.len();
     if hosts.iter().any(|(_, figures)| figures.len() != count) {
         return Vec::new();
@@ -201,7 +203,7 @@ pub struct RankedHost<'r> {
     /// Figure that ranks the hosts.
     pub figure: &'r Measurement,
     /// Value divided by the median of all hosts; `None` without a value.
-    pub of_median: Option<f64>,
+    pub median_ratio: Option<f64>,
     /// Verdict of the comparison with all hosts; `None` without a value.
     pub verdict: Option<GroupVerdict>,
 }
@@ -261,7 +263,7 @@ impl<'r> HostRanking<'r> {
     pub fn from_record(record: &'r Record, gauge: &str, registry: &Registry) -> Option<Self> {
         let of_hosts =
             record.measurements.iter().filter(|m| m.gauge == gauge && m.host().is_some());
-        let groups = grouped(of_hosts, |m| (m.test.as_str(), m.name.as_str()));
+        let groups = group_by_key(of_hosts, |m| (m.test.as_str(), m.name.as_str()));
         let mut candidates: Vec<Vec<&Measurement>> =
             groups.into_iter().flat_map(|(_, of)| one_per_host(&of)).collect();
         candidates.retain(|of| of.iter().any(|m| m.value.is_some()));
@@ -282,7 +284,7 @@ impl<'r> HostRanking<'r> {
             values.iter().map(|value| vec![slow::performance(*value, better)]).collect();
         let group = NodeGroup::from_nodes(&runs, practical::limit(&figures[0].test));
         let power = group.power(1);
-        let median = slow::value_from_performance(group.robust.median, better);
+        let median = slow::value_from_performance(group.robust_spread.median, better);
         let mut hosts = Vec::new();
         for figure in figures {
             let value = judged_value(figure);
@@ -290,7 +292,7 @@ impl<'r> HostRanking<'r> {
             hosts.push(RankedHost {
                 name: figure.host().unwrap_or_default(),
                 figure,
-                of_median: value.map(|value| value / median),
+                median_ratio: value.map(|value| value / median),
                 verdict: performance.map(|own| group.verdict(own, power.as_ref())),
             });
         }
@@ -333,8 +335,8 @@ impl<'r> HostRanking<'r> {
         ColumnList::<RankedHost<'r>>::new()
             .left("host", |host| host.name)
             .right(what, RankedHost::cell)
-            .right_or_dash("of median", |host| host.of_median.map(|of| Fraction(of).in_tenths()))
-            .each(further_names(record, lead), String::clone, |host, name| {
+            .right_or_dash("of median", |host| host.median_ratio.map(|of| Fraction(of).in_tenths()))
+            .columns_for_each(further_names(record, lead), String::clone, |host, name| {
                 host.other_figure(record, &lead.test, name).map_or_else(|| "-".into(), cell)
             })
             .left("", |host| remark(host, slowest == Some(host.name)))
@@ -345,11 +347,11 @@ impl<'r> HostRanking<'r> {
     fn sentence(&self) -> String {
         let lead = self.hosts[0].figure;
         let name = lead.name_in_words();
-        let all = counted(self.group.nodes, "host");
+        let all = count_in_words(self.group.nodes, "host");
         let known = || self.hosts.iter().filter(|host| host.verdict.is_some());
         let is_suspect = known().any(|host| host.figure.validity.status == Status::Suspect);
         let median = mark_doubted(&lead.unit.in_words(self.median), is_suspect);
-        let limit = self.group.practical.in_whole_percent();
+        let limit = self.group.practical_limit.in_whole_percent();
         let slow = self.names_with_verdict(Some(GroupVerdict::Slow));
         let below = self.names_with_verdict(Some(GroupVerdict::Below));
         if let [one] = slow.as_slice() {
@@ -368,7 +370,7 @@ impl<'r> HostRanking<'r> {
                 below.join(", ")
             );
         }
-        if let Some(obstacle) = Obstacle::among(known().map(|host| host.figure)) {
+        if let Some(obstacle) = Obstacle::from_figures(known().map(|host| host.figure)) {
             let text = obstacle.cannot_tell(&format!("whether one of {all} is slow in {name}"));
             return capitalise(&format!("{text}; the median is {median}"));
         }
@@ -398,7 +400,7 @@ impl<'r> HostRanking<'r> {
 
     /// Returns the notes on hosts that are low, undecided, or without a value.
     fn notes(&self) -> Vec<Note> {
-        let all = counted(self.group.nodes, "host");
+        let all = count_in_words(self.group.nodes, "host");
         let limit = self.group.loss_limit().in_whole_percent();
         let mut notes = Vec::new();
         let slow = self.names_with_verdict(Some(GroupVerdict::Slow)).join(", ");
@@ -440,7 +442,7 @@ pub fn section(record: &Record, gauge: &str, registry: &Registry) -> Option<Sect
     section.push(ranking.table(record, &what));
     let bars = ranking.hosts.iter().map(|host| {
         let m = host.figure;
-        Step::bar(host.name, m.value, "").with_validity(m)
+        ChartBar::bar(host.name, m.value, "").with_validity(m)
     });
     section.push(Picture::bars(format!("{what} of each host"), lead.unit, bars));
     let measured = ranking.group.nodes;
@@ -449,7 +451,7 @@ pub fn section(record: &Record, gauge: &str, registry: &Registry) -> Option<Sect
         format!(
             "{} of {}, spread {} (best to slowest)",
             lead.unit.in_words(ranking.median),
-            counted(measured, "host"),
+            count_in_words(measured, "host"),
             Fraction(ranking.spread),
         ),
     );
@@ -524,7 +526,7 @@ fn doubts(ranking: &HostRanking<'_>, section: &mut Section) {
         let words: String = reason.chars().filter(|c| !c.is_ascii_digit() && *c != '.').collect();
         (status.name(), words)
     };
-    for (_, same) in grouped(doubted.iter(), kind) {
+    for (_, same) in group_by_key(doubted.iter(), kind) {
         if same.len() == ranking.hosts.len() {
             continue;
         }

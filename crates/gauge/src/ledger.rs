@@ -43,7 +43,7 @@ impl<'a> LedgerWatch<'a> {
         let others: Vec<EventCount> =
             ledger.during.iter().filter_map(|event| without_parts(event, &of_parts)).collect();
         found.measurements.iter_mut().for_each(|figure| judge(figure, gauges, &others));
-        found.measurements.iter_mut().for_each(Measurement::doubt_above_limit);
+        found.measurements.iter_mut().for_each(Measurement::doubt_if_above_limit);
         found.notices.extend(ledger.vanished.iter().map(|counter| {
             let text = format!(
                 "a counter of hardware errors disappeared during the run: \
@@ -51,7 +51,8 @@ impl<'a> LedgerWatch<'a> {
             );
             Notice::new(NoticeId::Contradicted, "", text)
         }));
-        let reported_only = ledger.during.iter().filter(|event| event.kind.effect().is_none());
+        let reported_only =
+            ledger.during.iter().filter(|event| event.kind.figure_status().is_none());
         found.notices.extend(
             reported_only.map(|event| Notice::new(NoticeId::Bottleneck, "", event.to_string())),
         );
@@ -93,7 +94,7 @@ fn judge(figure: &mut Measurement, gauges: &[&dyn Gauge], during: &[EventCount])
     let of_gauge = gauges.iter().any(|gauge| gauge.name() == figure.gauge && gauge.uses_links());
     let uses_links = of_gauge || figure.config.contains_key(DEVICE);
     for event in during {
-        let Some(status) = event.kind.effect() else { continue };
+        let Some(status) = event.kind.figure_status() else { continue };
         if uses_links || !event.kind.is_link_event() {
             figure.doubt(status, format!("{event} during the run"));
         }

@@ -23,10 +23,10 @@ pub mod view;
 pub use shares::{BudgetShares, usual_times};
 
 use ledger::LedgerWatch;
-use nodegauge_analysis::expect::Figures;
+use nodegauge_analysis::expect::PossibleFigures;
 use nodegauge_machine::{CpuId, SysRoot, Topology};
 use nodegauge_measure::keys::ConfigKind;
-use nodegauge_measure::record::SavedTrips;
+use nodegauge_measure::record::SavedRoundTrips;
 use nodegauge_measure::record::{Machine, Measurement, Record};
 use nodegauge_measure::stream_rule::CacheCapacity;
 use nodegauge_measure::{Bytes, Failure, FailureKind, Notice, NoticeId, Observer, Outcome, clock};
@@ -45,13 +45,13 @@ pub struct Site {
     /// Directory that contains `/proc` and `/sys`.
     pub root: SysRoot,
     /// Core-to-core round trips from saved runs of this node.
-    pub round_trips: SavedTrips,
+    pub round_trips: SavedRoundTrips,
 }
 
 impl Site {
     /// Creates a site without saved runs.
     pub fn new(topology: Topology, machine: Machine, root: SysRoot) -> Self {
-        Self { topology, machine, root, round_trips: SavedTrips::default() }
+        Self { topology, machine, root, round_trips: SavedRoundTrips::default() }
     }
 
     /// Returns the last-level caches that threads on these CPUs can use, as reported and as measured.
@@ -93,7 +93,7 @@ pub trait PlannedRun {
 
     /// Returns the figures that the run may produce; empty if they are not known. An expectation (`--expect`) that
     /// applies to none of these figures is rejected before the run.
-    fn figures(&self, site: &Site) -> Vec<Figures> {
+    fn figures(&self, site: &Site) -> Vec<PossibleFigures> {
         let _ = site;
         Vec::new()
     }
@@ -130,7 +130,7 @@ impl PlannedRun for PlanSequence {
         }
     }
 
-    fn figures(&self, site: &Site) -> Vec<Figures> {
+    fn figures(&self, site: &Site) -> Vec<PossibleFigures> {
         self.plans.iter().flat_map(|plan| plan.figures(site)).collect()
     }
 
@@ -175,7 +175,7 @@ pub struct SummaryRequest<'a> {
     /// Extent of the measurements.
     pub depth: Depth,
     /// Figures of the gauges that have already run.
-    pub before: &'a [Measurement],
+    pub earlier_figures: &'a [Measurement],
     /// Time budget of the gauge: its share of the budget of the command.
     pub budget: Option<Duration>,
     /// Requested number of samples, for a gauge that measures until its figures are stable.
@@ -190,7 +190,14 @@ pub struct SummaryRequest<'a> {
 impl<'a> SummaryRequest<'a> {
     /// Returns a request of this depth without earlier figures, limits or saved runs.
     pub fn plain(depth: Depth, environment: &'a Environment) -> Self {
-        Self { depth, before: &[], budget: None, samples: None, environment, newest: &|_, _| None }
+        Self {
+            depth,
+            earlier_figures: &[],
+            budget: None,
+            samples: None,
+            environment,
+            newest: &|_, _| None,
+        }
     }
 }
 
@@ -235,8 +242,8 @@ impl<'r> Headline<'r> {
     }
 }
 
-/// Runs the plan of a gauge as part of a larger run ([`run_part`]), and returns the outcome. If the part fails before it
-/// has figures, the failure becomes a notice, so that the figures of the other gauges are kept.
+/// Runs the plan of a gauge as part of a larger run ([`run_part`]), and returns the outcome. If the part fails before
+/// it has figures, the failure becomes a notice, so that the figures of the other gauges are kept.
 pub fn run_part_with_notice(
     gauge: &dyn Gauge,
     planned: Result<Option<Box<dyn PlannedRun>>, Failure>,
@@ -319,7 +326,7 @@ pub trait Gauge: Sync {
     /// gauge name [`roofline::GAUGE`]. Returns `None` if the gauge measures no ceilings.
     ///
     /// Fails for the reasons of [`Self::summary_plan`].
-    fn ceilings(
+    fn ceilings_plan(
         &self,
         site: &Site,
         ask: &CeilingsRequest<'_>,
@@ -332,7 +339,7 @@ pub trait Gauge: Sync {
     /// run of this node that contains a figure with the given test and name, measured by nodegauge. A point has the
     /// validity of its figure. If the data of a run fits in the caches, the entry is the reason why the run has no
     /// point of main memory.
-    fn points(
+    fn roofline_points(
         &self,
         newest: &dyn Fn(&str, &str) -> Option<Record>,
     ) -> Vec<Result<RooflinePoint, NoPoint>> {

@@ -4,7 +4,7 @@
 use crate::readers::PrintedRun;
 use crate::view::{ColumnList, Section, TableCell};
 use nodegauge_measure::keys::shared;
-use nodegauge_measure::quantity::{counted, significant};
+use nodegauge_measure::quantity::{count_in_words, format_significant};
 use nodegauge_measure::record::{Category, Measurement, Quoted, Record, Validity};
 use nodegauge_measure::{Bytes, Unit, printed};
 use std::collections::BTreeMap;
@@ -131,13 +131,13 @@ impl OutputFigures {
         if config.case.as_ref().is_some_and(|case| case.contains(char::is_control)) {
             return Err(format!("the text for its {name} contains control characters"));
         }
-        if !printed::is_figure(value) {
+        if !printed::can_be_figure(value) {
             return Err(format!("its {name} is not a positive number: {value:e}"));
         }
         match self.seen.get(&identity) {
             Some(known) if *known == value => return Ok(()),
             Some(known) => {
-                let [known, other] = [*known, value].map(significant);
+                let [known, other] = [*known, value].map(format_significant);
                 return Err(format!("it has two values for one {name}: {known} and {other}"));
             }
             None => self.seen.insert(identity, value),
@@ -159,7 +159,7 @@ impl OutputFigures {
     pub fn finish(mut self, missing: Option<&str>) -> PrintedRun {
         if let Some(missing) = missing {
             for m in &mut self.all {
-                m.validity.suspect(format!("{missing}: {}", printed::POSSIBLY_CUT));
+                m.validity.suspect(format!("{missing}: {}", printed::POSSIBLY_TRUNCATED));
             }
         }
         self.all.into()
@@ -181,9 +181,9 @@ pub fn section(record: &Record, of: OutputTest) -> Option<Section> {
             None => "-".into(),
         })
         .left("", |row| row.m.quoted.name());
-    section.push(columns.table(&rows)).gap();
+    section.push(columns.table(&rows)).push_gap();
     section.note("program", first.program());
-    section.doubts(&rows.iter().map(|row| row.m).collect::<Vec<_>>());
+    section.push_doubts(&rows.iter().map(|row| row.m).collect::<Vec<_>>());
     Some(section)
 }
 
@@ -238,7 +238,8 @@ impl OutputRow<'_> {
         let OutputConfig { threads, processes, .. } = &self.config;
         let counts = [(threads, "thread"), (processes, "process")];
         let known = counts.into_iter().filter_map(|(count, noun)| Some(((*count)?, noun)));
-        let words: Vec<String> = known.map(|(count, noun)| counted(count as usize, noun)).collect();
+        let words: Vec<String> =
+            known.map(|(count, noun)| count_in_words(count as usize, noun)).collect();
         words.join(", ")
     }
 

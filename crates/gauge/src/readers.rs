@@ -6,7 +6,7 @@
 //! of a reader is never reported for the output of another program. A text has any number of runs of any programs.
 //!
 //! A text is read twice: [`find_runs`] locates the runs, then [`read_each`] parses them one by one. The memory in use
-//! is that of the longest run (at most [`LONGEST_RUN`]), and a few bytes per run.
+//! is that of the longest run (at most [`MAX_RUN_BYTES`]), and a few bytes per run.
 
 mod lines;
 mod parts;
@@ -23,7 +23,7 @@ pub use runs::{FoundRun, MarkKind, RunMark};
 
 /// Maximum number of bytes of a run that are read. A run is longer only if a log follows it, or if it is a JSON
 /// document of thousands of jobs.
-pub const LONGEST_RUN: usize = 8 << 20;
+pub const MAX_RUN_BYTES: usize = 8 << 20;
 
 /// Reader of the output of one program.
 pub trait Reader: Sync {
@@ -136,9 +136,9 @@ impl From<Vec<Measurement>> for PrintedRun {
 
 impl PrintedRun {
     /// Returns the reason to assume that the output is truncated; `None` if it appears to be complete.
-    pub fn cut_reason(&self) -> Option<&str> {
+    pub fn truncation_reason(&self) -> Option<&str> {
         let reasons = self.measurements.iter().flat_map(|m| &m.validity.reasons);
-        reasons.map(String::as_str).find(|reason| reason.contains(printed::POSSIBLY_CUT))
+        reasons.map(String::as_str).find(|reason| reason.contains(printed::POSSIBLY_TRUNCATED))
     }
 }
 
@@ -153,7 +153,7 @@ pub struct ReadRun {
     pub line: usize,
     /// Rank that printed the run, if a launcher prefixed each line with its rank.
     pub rank: Option<u32>,
-    /// True if the run has more than [`LONGEST_RUN`] bytes, of which only the first are read.
+    /// True if the run has more than [`MAX_RUN_BYTES`] bytes, of which only the first are read.
     pub is_overlong: bool,
     /// Figures of the run.
     pub printed: Result<PrintedRun, RefusedOutput>,
@@ -163,7 +163,7 @@ impl ReadRun {
     /// Returns the program, its version, and the position of its run in the text: `HPL 2.3, line 12`.
     pub fn in_words(&self) -> String {
         let version =
-            self.version.as_ref().map(|version| format!(" {}", legible::escaped(version)));
+            self.version.as_ref().map(|version| format!(" {}", legible::escape_controls(version)));
         let rank = self.rank.map(|rank| format!(", rank {rank}"));
         let [version, rank] = [version, rank].map(Option::unwrap_or_default);
         format!("{}{version}, line {}{rank}", self.program, self.line)
@@ -395,7 +395,7 @@ fn read_run(reader: &dyn Reader, part: &parts::RunText<'_>, context: &ReadContex
     let printed = read_figures(reader, text, context).map_err(|unread| {
         if part.is_overlong {
             let cause =
-                format!("{} (only its first {} MiB were read)", unread.cause, LONGEST_RUN >> 20);
+                format!("{} (only its first {} MiB were read)", unread.cause, MAX_RUN_BYTES >> 20);
             return RefusedOutput { cause, ..unread };
         }
         if line == 1 || !unread.cause.contains("line ") {
@@ -425,8 +425,9 @@ fn read_figures(
             return Err(RefusedOutput::from("it contains no figures".to_owned()));
         }
         for measurement in &mut run.measurements {
-            if measurement.value.is_some_and(|value| !printed::is_figure(value)) {
-                let missing = measurement.clone().missing("the program printed no positive value");
+            if measurement.value.is_some_and(|value| !printed::can_be_figure(value)) {
+                let missing =
+                    measurement.clone().without_value("the program printed no positive value");
                 *measurement = missing;
             }
         }

@@ -1,10 +1,10 @@
 //! The roofline model (Williams, Waterman, Patterson 2009, doi 10.1145/1498765.1498785): the rate that a program with a
 //! given number of operations per byte can reach, and the ceiling that limits the program.
 //!
-//! Gauges measure the ceilings ([`Gauge::ceilings`](crate::Gauge::ceilings)) and may add their own figures as points
-//! ([`Gauge::points`](crate::Gauge::points)). Each memory level has its own roof. A point is compared with the roof of
-//! the memory level whose bytes were counted. The gauge that collects ceilings and points is in the crate
-//! `nodegauge-roofline`.
+//! Gauges measure the ceilings ([`Gauge::ceilings_plan`](crate::Gauge::ceilings_plan)) and may add their own figures as
+//! points ([`Gauge::roofline_points`](crate::Gauge::roofline_points)). Each memory level has its own roof. A point is
+//! compared with the roof of the memory level whose bytes were counted. The gauge that collects ceilings and points is
+//! in the crate `nodegauge-roofline`.
 
 mod ceiling;
 mod chart;
@@ -13,7 +13,7 @@ mod point;
 mod tests;
 
 pub use ceiling::{Ceiling, Roofline};
-pub use chart::{Dot, chart, intensity};
+pub use chart::{Dot, chart, format_intensity};
 pub use point::{NoPoint, RooflinePoint, RooflinePointConfig};
 
 use nodegauge_measure::Bytes;
@@ -37,14 +37,14 @@ pub const PEAKS: [&str; 4] = ["fma", "simd", "scalar", "dgemm"];
 /// Name of the level of main memory.
 pub const MEMORY: &str = "memory";
 /// Suffix of the names of single-thread ceilings.
-pub const ONE_THREAD: &str = "_one";
+pub const ONE_THREAD_SUFFIX: &str = "_one";
 
 /// Group of threads whose roofline is measured.
 #[derive(Clone, Copy)]
-pub struct CeilingsPart<'a> {
+pub struct RooflineThreads<'a> {
     /// CPUs of the threads that measure together.
     pub placement: &'a Placement,
-    /// Suffix of the figure names of this group: empty, or [`ONE_THREAD`].
+    /// Suffix of the figure names of this group: empty, or [`ONE_THREAD_SUFFIX`].
     pub suffix: &'static str,
     /// Share of the time budget for this group, 0 to 1.
     pub share: f64,
@@ -56,7 +56,7 @@ pub struct CeilingsPart<'a> {
 #[derive(Clone, Copy)]
 pub struct CeilingsRequest<'a> {
     /// Groups of threads, measured one after another.
-    pub parts: &'a [CeilingsPart<'a>],
+    pub parts: &'a [RooflineThreads<'a>],
     /// Memory policy of the threads.
     pub policy: &'a MemoryPolicy,
     /// Working set in main memory, of all threads together; `None` for the gauge's default.

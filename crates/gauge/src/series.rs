@@ -20,8 +20,8 @@ pub use reference::{ReferenceRun, RunProgram};
 
 use nodegauge_measure::progress::SharedObserver;
 use nodegauge_measure::record::{Measurement, Quoted, Status};
-use nodegauge_measure::repeat::Stop;
-use nodegauge_measure::samples::{OneRegime, Sample};
+use nodegauge_measure::repeat::StopReason;
+use nodegauge_measure::samples::{Sample, SamplesByRegime};
 use nodegauge_measure::schedule::{Latest, Limits, RepetitionPolicy, Schedule, Turn, TurnFailure};
 use nodegauge_measure::{Failure, Observer, Outcome};
 use std::collections::BTreeMap;
@@ -59,9 +59,9 @@ enum Cut {
 pub struct Series {
     /// Order of the turns, and the samples of each cell.
     pub schedule: Schedule,
-    stop: Stop,
+    stop: StopReason,
     /// Time from the start of the run to the first turn.
-    setting_up: Duration,
+    setup_time: Duration,
     lost: BTreeMap<usize, Failure>,
     /// Loss of a shared target.
     target: Option<Failure>,
@@ -77,8 +77,8 @@ impl Series {
         let schedule = Schedule::new(policy, limits, cells);
         Self {
             schedule,
-            stop: Stop::Stable,
-            setting_up: Duration::ZERO,
+            stop: StopReason::Stable,
+            setup_time: Duration::ZERO,
             lost: BTreeMap::new(),
             target: None,
             refused: None,
@@ -109,7 +109,7 @@ impl Series {
         observer: &mut dyn Observer,
         latest: Option<Latest<'_>>,
     ) -> Result<(), Failure> {
-        self.setting_up = self.schedule.limits.elapsed();
+        self.setup_time = self.schedule.limits.elapsed();
         let shared = SharedObserver::new(observer);
         let mut lost = std::mem::take(&mut self.lost);
         let ended = self.schedule.run(&mut &shared, latest, |turn| {
@@ -118,7 +118,7 @@ impl Series {
             }
             match alteration::turn(cells, turn) {
                 Ok(samples) => Ok(samples),
-                Err(_) if shared.interrupted() => Err(Cut::Interrupted),
+                Err(_) if shared.is_interrupted() => Err(Cut::Interrupted),
                 Err(TurnFailure::Cell(failure)) => {
                     lost.insert(turn.cell, failure);
                     Ok(Vec::new())
@@ -130,18 +130,18 @@ impl Series {
         lost.keys().for_each(|cell| self.schedule.mark_lost(*cell));
         self.lost = lost;
         self.stop = match ended {
-            Ok(_) | Err(Cut::Interrupted | Cut::OutOfTime) if shared.interrupted() => {
-                Stop::Interrupted
+            Ok(_) | Err(Cut::Interrupted | Cut::OutOfTime) if shared.is_interrupted() => {
+                StopReason::Interrupted
             }
             Ok(stop) => stop,
-            Err(Cut::Interrupted) => Stop::Interrupted,
-            Err(Cut::OutOfTime) => Stop::Budget,
+            Err(Cut::Interrupted) => StopReason::Interrupted,
+            Err(Cut::OutOfTime) => StopReason::Budget,
             Err(Cut::Lost(failure)) => {
                 self.target = Some(failure);
-                Stop::Lost
+                StopReason::Lost
             }
         };
-        if self.stop == Stop::Interrupted {
+        if self.stop == StopReason::Interrupted {
             return Ok(());
         }
         match self.failure() {
@@ -167,16 +167,16 @@ impl Series {
                 let taken = alteration::turn(cells, Turn { cell: *cell, round, remaining: None });
                 match taken {
                     Ok(samples) => self.schedule.samples[*cell].extend(samples),
-                    Err(_) if observer.interrupted() => {}
+                    Err(_) if observer.is_interrupted() => {}
                     Err(TurnFailure::Cell(failure)) => self.mark_lost(*cell, failure),
                     Err(TurnFailure::Target(failure)) => {
-                        self.stop = Stop::Lost;
+                        self.stop = StopReason::Lost;
                         self.target = Some(failure);
                     }
                     Err(TurnFailure::OutOfTime) => return,
                 }
-                if observer.interrupted() {
-                    self.stop = Stop::Interrupted;
+                if observer.is_interrupted() {
+                    self.stop = StopReason::Interrupted;
                 }
             }
         }
@@ -184,16 +184,16 @@ impl Series {
 
     /// True if no further turn is possible: the user interrupted the run, or the target is lost.
     pub fn has_ended(&self) -> bool {
-        matches!(self.stop, Stop::Interrupted | Stop::Lost)
+        matches!(self.stop, StopReason::Interrupted | StopReason::Lost)
     }
 
     /// Returns the reason why the series ended.
-    pub fn stop(&self) -> Stop {
+    pub fn stop_reason(&self) -> StopReason {
         self.stop
     }
 
     /// Replaces the reason why the series ended by a more precise one of the gauge, unless the series was cut short.
-    pub fn set_stop(&mut self, stop: Stop) {
+    pub fn set_stop_reason(&mut self, stop: StopReason) {
         if !self.has_ended() {
             self.stop = stop;
         }
@@ -243,7 +243,7 @@ impl Series {
     /// or belong to another regime.
     pub fn figure(
         &self,
-        regime: &OneRegime,
+        regime: &SamplesByRegime,
         (cell, part): (usize, usize),
         m: Measurement,
         quoted: Quoted,
@@ -262,8 +262,8 @@ impl Series {
     }
 
     /// Sorts the samples by regime; `known` contains the round trips of other runs.
-    pub fn one_regime(&self, known: &[f64]) -> OneRegime {
-        OneRegime::new(self.schedule.samples.clone(), known)
+    pub fn samples_by_regime(&self, known: &[f64]) -> SamplesByRegime {
+        SamplesByRegime::new(self.schedule.samples.clone(), known)
     }
 
     /// Stores the end of the series in the outcome: the reason, the failure that makes the run incomplete, and the
@@ -271,7 +271,7 @@ impl Series {
     /// lost cell, whose figures contain the reason anyway.
     pub fn end(&self, outcome: &mut Outcome) {
         outcome.stop = Some(self.stop);
-        outcome.set_run_time(&self.schedule.limits, self.setting_up);
+        outcome.set_run_time(&self.schedule.limits, self.setup_time);
         if outcome.failure.is_none() {
             outcome.failure = self.refused.as_ref().or(self.failure()).cloned();
         }

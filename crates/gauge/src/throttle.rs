@@ -3,7 +3,7 @@
 use nodegauge_machine::cgroup::Throttling;
 use nodegauge_measure::Outcome;
 use nodegauge_measure::interference;
-use nodegauge_measure::quantity::counted;
+use nodegauge_measure::quantity::count_in_words;
 use nodegauge_measure::record::{Measurement, Status, Validity, doubt};
 use nodegauge_measure::samples::MAX_DISTURBED_SHARE;
 use std::time::Duration;
@@ -25,8 +25,8 @@ pub(crate) fn judge(found: &mut Outcome, during: Option<Throttling>, elapsed: Du
 
 /// True if the quota stopped threads in enough periods and for long enough. Old kernels do not count the time.
 fn is_noticed(during: &Throttling, elapsed: Duration) -> bool {
-    let stopped = during.stopped.0;
-    let is_long = stopped <= 0.0 || stopped > MIN_THROTTLED_SHARE * elapsed.as_secs_f64();
+    let stopped_time = during.stopped_time.0;
+    let is_long = stopped_time <= 0.0 || stopped_time > MIN_THROTTLED_SHARE * elapsed.as_secs_f64();
     is_long && during.share().0 > MIN_THROTTLED_SHARE
 }
 
@@ -35,9 +35,9 @@ fn in_words(during: &Throttling) -> String {
     format!(
         "{} {} of {}, for {} of CPU time: raise the quota (cpu.max, `docker run --cpus`, Kubernetes' cpu limit), or use fewer threads",
         doubt::THROTTLED,
-        during.throttled,
-        counted(during.periods as usize, "period"),
-        during.stopped
+        during.throttled_periods,
+        count_in_words(during.periods as usize, "period"),
+        during.stopped_time
     )
 }
 
@@ -78,10 +78,10 @@ mod tests {
         m
     }
 
-    fn judged(figures: Vec<Measurement>, throttled: u64) -> Vec<Measurement> {
+    fn judged(figures: Vec<Measurement>, throttled_periods: u64) -> Vec<Measurement> {
         let mut found = Outcome { measurements: figures, ..Outcome::default() };
-        let stopped = Seconds(10.5 * throttled as f64 / 144.0);
-        let during = Throttling { periods: 147, throttled, stopped };
+        let stopped_time = Seconds(10.5 * throttled_periods as f64 / 144.0);
+        let during = Throttling { periods: 147, throttled_periods, stopped_time };
         judge(&mut found, Some(during), Duration::from_secs(15));
         found.measurements
     }
@@ -89,9 +89,13 @@ mod tests {
     #[test]
     fn short_throttling_on_a_busy_node_is_not_named_as_a_cause() {
         let other = "other load took 36 % of the time of a thread during the solution";
-        let of = |stopped: f64| {
+        let of = |stopped_time: f64| {
             let mut found = Outcome { measurements: vec![figure(&[other])], ..Outcome::default() };
-            let during = Throttling { periods: 187, throttled: 45, stopped: Seconds(stopped) };
+            let during = Throttling {
+                periods: 187,
+                throttled_periods: 45,
+                stopped_time: Seconds(stopped_time),
+            };
             judge(&mut found, Some(during), Duration::from_secs(18));
             found.measurements.remove(0).validity.reasons
         };
@@ -121,7 +125,7 @@ mod tests {
 
     #[test]
     fn invalid_figure_of_a_throttled_run_keeps_its_first_reason() {
-        let invalid = figure(&[]).missing("the residual is too large");
+        let invalid = figure(&[]).without_value("the residual is too large");
         let m = judged(vec![invalid], 144).remove(0);
         assert_eq!((m.validity.status, m.validity.reasons.len()), (Status::Invalid, 2));
         assert_eq!(m.validity.reasons[0], "the residual is too large");

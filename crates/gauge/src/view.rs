@@ -18,18 +18,18 @@ pub use chart::{
     Chart, ChartAxis, ChartSeries, DotConnection, Guide, GuideAxis, HeatMap, HeatMaps, Scale,
 };
 pub use columns::{ColumnList, ColumnUnit, FigureRow};
-pub use groups::{distinct, grouped};
+pub use groups::{distinct, group_by_key};
 pub use limits::{FigureLimits, Reach, part_in_use};
 pub use picture::{
-    Bar, BarSeries, BarValues, Bars, Card, Drawing, EarlierValue, Forest, ForestRow, Grid,
-    NodeThreads, Picture, PlottedSample, SampleSeries, Samples, Step, Steps, Trend, TrendBand,
-    TrendDot, TrendSeries,
+    BarSeries, BarValues, Bars, Card, ChartBar, Drawing, EarlierValue, FigureBar, Forest,
+    ForestRow, NodeThreads, Picture, PlottedSample, SampleSeries, Samples, Steps, Trend, TrendBand,
+    TrendDot, TrendSeries, ValueGrid,
 };
 
 pub use wrap::{is_quantity, wrap};
 
 use nodegauge_measure::legible;
-use nodegauge_measure::quantity::significant;
+use nodegauge_measure::quantity::format_significant;
 use nodegauge_measure::record::{Measurement, Status, Validity};
 use nodegauge_measure::{Fraction, Unit};
 use serde::Serialize;
@@ -90,7 +90,7 @@ impl Section {
 
     /// Adds a labelled paragraph that keeps the line breaks of its text. Names from records must be escaped in the
     /// text.
-    pub fn lines(&mut self, label: &str, text: impl Into<String>) -> &mut Self {
+    pub fn push_lines(&mut self, label: &str, text: impl Into<String>) -> &mut Self {
         self.push(Note { has_lines: true, ..Note::new(label, text) })
     }
 
@@ -103,7 +103,7 @@ impl Section {
     }
 
     /// Adds a picture if there is one.
-    pub fn picture(&mut self, picture: Option<Picture>) -> &mut Self {
+    pub fn push_picture(&mut self, picture: Option<Picture>) -> &mut Self {
         self.blocks.extend(picture.map(Block::Picture));
         self
     }
@@ -111,7 +111,7 @@ impl Section {
     /// Adds the reasons why figures are suspect or invalid, each once. The decisive reason of an invalid figure is
     /// labelled with the status, its other reasons with "also", because records do not contain a status per reason. Of
     /// reasons that differ only in a leading number, only the first is added.
-    pub fn doubts(&mut self, measurements: &[&Measurement]) -> &mut Self {
+    pub fn push_doubts(&mut self, measurements: &[&Measurement]) -> &mut Self {
         let mut seen: Vec<&str> = Vec::new();
         for m in measurements {
             for (i, reason) in m.validity.reasons.iter().enumerate() {
@@ -133,7 +133,7 @@ impl Section {
     }
 
     /// Adds each reason once, with the names of the figures that have it; at most `NAMED` names are listed.
-    pub fn named_doubts<'m>(
+    pub fn push_named_doubts<'m>(
         &mut self,
         figures: impl IntoIterator<Item = NamedFigure<'m>>,
     ) -> &mut Self {
@@ -142,7 +142,9 @@ impl Section {
             let Validity { status, reasons } = &m.validity;
             doubts.extend(reasons.iter().map(|reason| (name.clone(), *status, reason.as_str())));
         }
-        for ((_, reason), same) in grouped(doubts, |(_, status, reason)| (status.name(), *reason)) {
+        for ((_, reason), same) in
+            group_by_key(doubts, |(_, status, reason)| (status.name(), *reason))
+        {
             let names = distinct(same.iter().map(|(name, ..)| name.as_str()));
             let mut shown = names[..names.len().min(NAMED)].join(", ");
             if names.len() > NAMED {
@@ -155,7 +157,7 @@ impl Section {
     }
 
     /// Adds an empty line between blocks.
-    pub fn gap(&mut self) -> &mut Self {
+    pub fn push_gap(&mut self) -> &mut Self {
         self.push(Block::Gap)
     }
 }
@@ -185,7 +187,7 @@ pub fn summary(text: impl Into<String>) -> Section {
 /// Creates the last section of a page from several sentences, each on its own line.
 pub fn summary_section(sentences: impl IntoIterator<Item = String>) -> Section {
     let mut section = Section::new(SUMMARY);
-    section.lines("summary", legible::joined_lines(sentences));
+    section.push_lines("summary", legible::join_lines(sentences));
     section
 }
 
@@ -335,12 +337,12 @@ impl Table {
     }
 
     /// Adds a heading above the rows that are added next.
-    pub fn heading(&mut self, heading: impl Into<TableCell>) {
+    pub fn push_heading(&mut self, heading: impl Into<TableCell>) {
         self.headings.push((self.rows.len(), heading.into()));
     }
 
     /// Adds a row to the table.
-    pub fn row(&mut self, cells: impl IntoIterator<Item = TableCell>) -> &mut Self {
+    pub fn push_row(&mut self, cells: impl IntoIterator<Item = TableCell>) -> &mut Self {
         self.rows.push(cells.into_iter().collect());
         self
     }
@@ -427,7 +429,7 @@ pub struct TableCell {
 impl TableCell {
     /// Creates a cell with several lines. Control characters in the lines are escaped.
     pub fn lines(lines: &[String]) -> Self {
-        let legible: Vec<_> = lines.iter().map(|line| legible::escaped(line)).collect();
+        let legible: Vec<_> = lines.iter().map(|line| legible::escape_controls(line)).collect();
         Self { text: legible.join("\n"), has_lines: true, ..Self::default() }
     }
 
@@ -483,7 +485,7 @@ pub fn plain_table(measurements: &[&Measurement]) -> Table {
     let columns = ColumnList::<Measurement>::new()
         .left("figure", |m| format!("{} {}", m.test, m.name_in_words()))
         .right("value", |m| match m.value {
-            Some(value) => TableCell::figure(value, m.unit, significant(value)),
+            Some(value) => TableCell::figure(value, m.unit, format_significant(value)),
             None => "-".into(),
         })
         .left("unit", |m| m.unit.symbol())
@@ -504,8 +506,20 @@ mod tests {
     #[test]
     fn empty_columns_are_omitted() {
         let mut table = Table::new(&["what", ">a", ">b", ">c", ""]);
-        table.row(["x".into(), "-".into(), "1".into(), "?".into(), TableCell::bar(Fraction(0.0))]);
-        table.row(["".into(), "-".into(), "-".into(), "".into(), TableCell::bar(Fraction(0.5))]);
+        table.push_row([
+            "x".into(),
+            "-".into(),
+            "1".into(),
+            "?".into(),
+            TableCell::bar(Fraction(0.0)),
+        ]);
+        table.push_row([
+            "".into(),
+            "-".into(),
+            "-".into(),
+            "".into(),
+            TableCell::bar(Fraction(0.5)),
+        ]);
         let Block::Table(table) = Block::from(table) else { panic!() };
         let titles: Vec<&str> = table.columns.iter().map(|column| &*column.title).collect();
         assert_eq!(titles, ["what", "b", ""]);

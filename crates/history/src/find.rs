@@ -28,7 +28,7 @@ impl Store {
     pub fn find(&self, selector: &str) -> Result<Record, HistoryError> {
         let id = match self.resolve(selector) {
             Err(HistoryError::NotFound { .. }) if selector::is_file_selector(selector) => {
-                return selector::read_file(Path::new(selector), &self.names);
+                return selector::read_file(Path::new(selector), &self.former_names);
             }
             resolved => resolved?,
         };
@@ -70,7 +70,7 @@ impl Store {
             .prepare_cached("SELECT record FROM run WHERE id = ?1")
             .and_then(|mut found| found.query_row([id], |row| row.get(0)))
             .map_err(&failed)?;
-        let mut record = record::parse(&text, &self.names)
+        let mut record = record::parse(&text, &self.former_names)
             .map_err(|cause| HistoryError::unreadable(self.path(), format!("run {id}: {cause}")))?;
         // Labels may have changed since the record was saved, so they are read from the database.
         record.labels = self.labels(id).map_err(failed)?;
@@ -131,12 +131,12 @@ impl Store {
     /// Returns the runs to which `latest` and `latest~N` refer, newest first: the runs that nodegauge measured, or all
     /// runs if it measured none.
     fn latest_ids(&self, limit: Option<usize>) -> rusqlite::Result<Vec<String>> {
-        let own = RunFilter { limit, own: true, ..RunFilter::default() };
-        let ids: Vec<String> = self.runs("id", &own, |row| row.get(0))?;
+        let own_only = RunFilter { limit, own_only: true, ..RunFilter::default() };
+        let ids: Vec<String> = self.runs("id", &own_only, |row| row.get(0))?;
         if !ids.is_empty() {
             return Ok(ids);
         }
-        self.runs("id", &RunFilter { own: false, ..own }, |row| row.get(0))
+        self.runs("id", &RunFilter { own_only: false, ..own_only }, |row| row.get(0))
     }
 
     /// Returns the newest run whose label `key` has this value; without a key, any label may have it.

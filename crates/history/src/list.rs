@@ -30,7 +30,7 @@ pub struct RunFilter {
     /// Only runs that started before the end of this day or second.
     pub until: Option<Moment>,
     /// True to leave out imported runs.
-    pub own: bool,
+    pub own_only: bool,
 }
 
 /// Saved run, as shown in a list.
@@ -65,7 +65,7 @@ pub struct LabelledRuns {
     /// Value of the label.
     pub value: String,
     /// Start time of the first run, RFC 3339.
-    pub first: String,
+    pub first_start: String,
     /// Number of runs that share the label.
     pub runs: usize,
 }
@@ -121,7 +121,7 @@ impl RunFilter {
         if let Some(until) = &self.until {
             found.and("started < ?", [until.end()]);
         }
-        if self.own {
+        if self.own_only {
             found.and("own", []);
         }
         (found.sql, found.values)
@@ -313,5 +313,5 @@ impl Store {
 
 /// Reads the summary of runs that share a label from a row.
 fn labelled_runs(row: &Row<'_>) -> rusqlite::Result<LabelledRuns> {
-    Ok(LabelledRuns { value: row.get(0)?, first: row.get(1)?, runs: row.get(2)? })
+    Ok(LabelledRuns { value: row.get(0)?, first_start: row.get(1)?, runs: row.get(2)? })
 }

@@ -31,7 +31,7 @@ fn set(name: &str, lookup: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf>
 #[derive(Debug, Clone)]
 pub struct HistoryFile {
     /// Path that the user gave; `None` for the default path.
-    pub given: Option<PathBuf>,
+    pub given_path: Option<PathBuf>,
     /// Former names of configuration keys in older records.
     pub former_names: &'static FormerNames,
 }
@@ -43,12 +43,12 @@ impl HistoryFile {
     /// Fails if the folder of a given path does not exist, because a mistyped path would create a second history. Also
     /// fails if there is no folder for the default path.
     pub fn path(&self) -> Result<PathBuf, Failure> {
-        if let Some(path) = &self.given {
+        if let Some(path) = &self.given_path {
             return in_existing_folder("--db", path.clone());
         }
-        match set(DB_VARIABLE, nodegauge_os::variable) {
+        match set(DB_VARIABLE, nodegauge_os::environment_variable) {
             Some(path) => in_existing_folder(DB_VARIABLE, path),
-            None => default_path(nodegauge_os::variable).ok_or_else(|| {
+            None => default_path(nodegauge_os::environment_variable).ok_or_else(|| {
                 Failure::missing("no home folder for the history")
                     .hint("give --db FILE, or --no-save")
             }),

@@ -4,7 +4,7 @@ use crate::error::{Access, HistoryError};
 use crate::list::RunFilter;
 use crate::order::collect_newest_first;
 use crate::store::Store;
-use nodegauge_measure::record::{Category, Record, SavedTrips, Status};
+use nodegauge_measure::record::{Category, Record, SavedRoundTrips, Status};
 use rusqlite::params;
 use std::collections::BTreeSet;
 
@@ -78,13 +78,14 @@ impl Store {
     ///
     /// # Errors
     /// Fails if the database cannot be read.
-    pub fn saved_round_trips(&self, host: Option<&str>) -> Result<SavedTrips, HistoryError> {
+    pub fn saved_round_trips(&self, host: Option<&str>) -> Result<SavedRoundTrips, HistoryError> {
         let host = host.map(str::to_owned);
-        let latest = RunFilter { limit: Some(LATEST), host, own: true, ..RunFilter::default() };
+        let latest =
+            RunFilter { limit: Some(LATEST), host, own_only: true, ..RunFilter::default() };
         let ids = self.ids(&latest)?;
         let mut runs: Vec<Record> = ids.into_iter().filter_map(|id| self.find(&id).ok()).collect();
         runs.iter_mut().for_each(Record::keep_own_host);
         let figures = runs.iter().flat_map(|run| &run.measurements);
-        Ok(SavedTrips::from_figures(figures.filter(|m| m.category == Category::Variant)))
+        Ok(SavedRoundTrips::from_figures(figures.filter(|m| m.category == Category::Variant)))
     }
 }

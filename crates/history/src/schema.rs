@@ -30,7 +30,7 @@ pub(crate) enum DatabaseKind {
 
 /// Returns the kind of a database. It is read with a single statement, because another program may be creating the
 /// database.
-pub(crate) fn kind(connection: &Connection) -> rusqlite::Result<DatabaseKind> {
+pub(crate) fn database_kind(connection: &Connection) -> rusqlite::Result<DatabaseKind> {
     connection.query_row(
         "SELECT user_version, (SELECT count(*) FROM sqlite_schema),
                 (SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = 'run')
@@ -49,7 +49,8 @@ pub(crate) fn kind(connection: &Connection) -> rusqlite::Result<DatabaseKind> {
     )
 }
 
-/// Upgrades a database to the current version. The database must be empty or of an older version (see [`kind`]).
+/// Upgrades a database to the current version. The database must be empty or of an older version (see
+/// [`database_kind`]).
 pub(crate) fn upgrade(connection: &mut Connection) -> Result<(), rusqlite_migration::Error> {
     // The file stays locked while the version is read and the steps are applied, so that a second program does not
     // apply the same steps. The locking mode is set while the lock is held: if two programs waited for the lock in

@@ -21,7 +21,7 @@ pub struct Store {
     pub(crate) connection: Connection,
     path: PathBuf,
     /// Former names of configuration keys in older runs.
-    pub(crate) names: FormerNames,
+    pub(crate) former_names: FormerNames,
 }
 
 impl Store {
@@ -78,7 +78,7 @@ impl Store {
 
     fn connect(
         path: &Path,
-        names: &FormerNames,
+        former_names: &FormerNames,
         access: Access,
         flags: OpenFlags,
     ) -> Result<(Self, DatabaseKind), HistoryError> {
@@ -104,8 +104,8 @@ impl Store {
         connection.busy_timeout(BUSY_TIMEOUT).map_err(failed)?;
         connection.pragma_update(None, "foreign_keys", true).map_err(failed)?;
         // SQLite reads the file here for the first time, not when it opens the file.
-        let kind = schema::kind(&connection).map_err(failed)?;
-        match kind {
+        let database_kind = schema::database_kind(&connection).map_err(failed)?;
+        match database_kind {
             DatabaseKind::Foreign => {
                 Err(HistoryError::unreadable(path, "the file is a database of another program"))
             }
@@ -119,7 +119,10 @@ impl Store {
                 .hint("use a newer nodegauge, or --db FILE")
                 .into())
             }
-            _ => Ok((Self { connection, path: path.to_owned(), names: names.clone() }, kind)),
+            _ => Ok((
+                Self { connection, path: path.to_owned(), former_names: former_names.clone() },
+                database_kind,
+            )),
         }
     }
 
@@ -180,11 +183,11 @@ impl Store {
 
     /// Inserts a record within a transaction. `own` is true if the run was measured on this node.
     pub(crate) fn insert(&self, record: &Record, own: bool) -> Result<(), HistoryError> {
-        let id = legible::escaped(&record.id);
+        let id = legible::escape_controls(&record.id);
         let json = record.to_json().map_err(|error| unfit(&id, error.to_string()))?;
         // JSON cannot represent infinite numbers. Without this check, an infinite sample would cause an error only when
         // the run is read.
-        record::parse(&json, &self.names).map_err(|cause| {
+        record::parse(&json, &self.former_names).map_err(|cause| {
             let why = match infinite_figure(record) {
                 Some(m) => format!("its figure {} {} is not a finite number", m.test, m.name),
                 None => format!("the record cannot be read back: {cause}"),

@@ -4,7 +4,7 @@ use crate::error::{Access, HistoryError};
 use crate::moment::latest_plausible_start;
 use crate::store::Store;
 use nodegauge_measure::keys::FormerNames;
-use nodegauge_measure::quantity::counted;
+use nodegauge_measure::quantity::count_in_words;
 use nodegauge_measure::record::{self, Record};
 use nodegauge_measure::{Failure, legible, printed};
 use nodegauge_os::{Wait, wait_whole_time};
@@ -170,7 +170,7 @@ impl Store {
 
     fn other_content(&self, id: &str) -> HistoryError {
         let path = legible::path(self.path());
-        let id = legible::escaped(id);
+        let id = legible::escape_controls(id);
         Failure::usage(format!("run {id} is in history database {path} with different content"))
             .hint(format!("nodegauge history remove {id}, or import into another --db FILE"))
             .into()
@@ -204,7 +204,7 @@ impl HistoryError {
         }
         let is_busy = matches!(self, Self::Busy(_));
         let failure = Failure::from(self);
-        let imported = counted(runs, "run");
+        let imported = count_in_words(runs, "run");
         let text = format!("{}; {imported} imported before the error", failure.problem());
         let failure =
             Failure::new(failure.kind, text).hint("import the same file again to import the rest");
@@ -215,7 +215,7 @@ impl HistoryError {
 /// Checks that a record is plausible: its start is a time in the past, and its times and figures are not negative. Runs
 /// are sorted by the text of their start, so only the format that nodegauge writes is accepted.
 fn check_plausible(record: &Record) -> Result<(), HistoryError> {
-    let started = legible::escaped(&record.started);
+    let started = legible::escape_controls(&record.started);
     if record::parse_rfc3339(&record.started).and_then(record::rfc3339).as_ref()
         != Some(&record.started)
     {
@@ -246,7 +246,7 @@ fn check_plausible(record: &Record) -> Result<(), HistoryError> {
         .find(|m| m.value.into_iter().chain(m.samples.iter().copied()).any(|value| value < 0.0));
     if let Some(m) = negative {
         let name = format!("{} {}", m.test, m.name);
-        let cause = format!("its figure {} is negative", legible::escaped(&name));
+        let cause = format!("its figure {} is negative", legible::escape_controls(&name));
         return Err(implausible(
             record,
             &cause,
@@ -258,7 +258,7 @@ fn check_plausible(record: &Record) -> Result<(), HistoryError> {
 
 /// Creates the error for an implausible record.
 fn implausible(record: &Record, cause: &str, hint: &str) -> HistoryError {
-    let id = legible::escaped(&record.id);
+    let id = legible::escape_controls(&record.id);
     Failure::usage(format!("cannot import run {id}: {cause}")).hint(hint).into()
 }
 

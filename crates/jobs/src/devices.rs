@@ -40,7 +40,7 @@ pub(crate) fn process_devices(
         for device in visible.devices {
             found.push(job_device(device, &cpus, basis.clone()));
         }
-        open.retain(|(device, _)| !device.computes());
+        open.retain(|(device, _)| !device.is_accelerator());
     }
     found.extend(open.into_iter().map(|(device, basis)| job_device(device, &cpus, basis)));
     found.dedup_by(|a, b| a.address == b.address);
@@ -52,7 +52,7 @@ fn job_device(device: &PciDevice, cpus: &[CpuId], basis: String) -> JobDevice {
     JobDevice {
         address: device.address.clone(),
         name: name.unwrap_or_else(|| device.identification()),
-        is_network: !device.computes(),
+        is_network: !device.is_accelerator(),
         numa_node: device.node.map(|node| node.0),
         near: device.is_near(cpus).filter(|_| !cpus.is_empty()),
         basis,

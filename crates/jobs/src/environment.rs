@@ -34,7 +34,7 @@ const THREAD_VARIABLES: [&str; 2] = ["OMP_NUM_THREADS", "SLURM_CPUS_PER_TASK"];
 /// Variables of a process that affect its placement.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ProcessVariables {
-    pub(crate) shown: BTreeMap<String, String>,
+    pub(crate) shown_variables: BTreeMap<String, String>,
     /// Rank, number of ranks and launcher; `None` without a launcher.
     pub(crate) job: Option<LauncherJob>,
 }
@@ -52,13 +52,14 @@ impl ProcessVariables {
         let job =
             LauncherJob::from_variables(|name| all.get(name).map(|value| (*value).to_owned()));
         let kept = all.iter().filter(|(name, _)| is_kept(name));
-        let shown = kept.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        Self { shown, job }
+        let shown_variables =
+            kept.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        Self { shown_variables, job }
     }
 
     /// Returns the number of threads that the variables request for the first level of parallelism.
     pub(crate) fn requested_threads(&self) -> Option<u32> {
-        let value = THREAD_VARIABLES.iter().find_map(|name| self.shown.get(*name))?;
+        let value = THREAD_VARIABLES.iter().find_map(|name| self.shown_variables.get(*name))?;
         value.split(',').next()?.trim().parse().ok().filter(|count| *count > 0)
     }
 }
@@ -80,7 +81,7 @@ mod tests {
         let text = "OMP_NUM_THREADS=4,2\0TOKEN=secret\0SLURM_PROCID=3\0SLURM_STEP_NUM_TASKS=8\0\
                     CUDA_VISIBLE_DEVICES=1\0broken\0";
         let variables = ProcessVariables::parse(text);
-        let names: Vec<&str> = variables.shown.keys().map(String::as_str).collect();
+        let names: Vec<&str> = variables.shown_variables.keys().map(String::as_str).collect();
         let kept =
             ["CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS"];
         assert_eq!(names, kept);

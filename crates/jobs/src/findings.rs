@@ -9,7 +9,7 @@ use crate::cpus::CpuTable;
 use crate::document::{JobHost, JobProcess, JobThread, SCHEMA, WhereDocument};
 use nodegauge_machine::{number_list, number_ranges};
 use nodegauge_measure::Fraction;
-use nodegauge_measure::quantity::{counted, number_form};
+use nodegauge_measure::quantity::{count_in_words, number_form};
 use nodegauge_measure::record::{Finding, Severity};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,7 +28,7 @@ const MAX_NAMED: usize = 4;
 const MIN_BOUND_READINGS: u32 = 3;
 
 /// Creates the document for several hosts, with the findings on each host and on the differences between hosts.
-pub fn document(version: String, hosts: Vec<JobHost>, missing: Vec<String>) -> WhereDocument {
+pub fn where_document(version: String, hosts: Vec<JobHost>, missing: Vec<String>) -> WhereDocument {
     let findings = all_findings(&hosts);
     WhereDocument { schema: SCHEMA.to_owned(), version, hosts, missing, findings }
 }
@@ -134,11 +134,14 @@ fn binding_remedy(process: &JobProcess, threads: usize) -> String {
             )
         }
         Some(_) => {
-            format!("give each rank {} with the options of the launcher", counted(threads, "core"))
+            format!(
+                "give each rank {} with the options of the launcher",
+                count_in_words(threads, "core")
+            )
         }
         None => format!(
             "start it on {}, e.g. taskset or numactl, with OMP_PLACES=cores OMP_PROC_BIND=close",
-            counted(threads, "core")
+            count_in_words(threads, "core")
         ),
     }
 }
@@ -171,7 +174,7 @@ fn single_cpu_processes(
     }
     let each = if hit.len() == 1 { String::new() } else { " each".to_owned() };
     let verb = number_form(hit.len(), "runs", "run");
-    let what = counted(max, "thread");
+    let what = count_in_words(max, "thread");
     let example = if hit.len() == 1 { String::new() } else { format!("{} on ", first.title()) };
     let text =
         format!("{} {verb} {what} on one CPU{each}: {example}CPU {cpu}", process_names(&hit));
@@ -192,7 +195,7 @@ fn shared_cpus(threads: &[WorkingThread<'_>], reported: &mut BTreeSet<u32>) -> V
             continue;
         }
         reported.extend(group.iter().map(|working| working.thread.tid));
-        let count = counted(group.len(), "busy thread");
+        let count = count_in_words(group.len(), "busy thread");
         let place = number_form(cpus, "CPU", "CPUs");
         let text = format!("{count} on {place} {mask}: {}", owner_names(&group));
         found.push(shared_cpu_finding(text, &group));
@@ -208,7 +211,7 @@ fn shared_cpus(threads: &[WorkingThread<'_>], reported: &mut BTreeSet<u32>) -> V
         reported.extend(group.iter().map(|working| working.thread.tid));
         let max = group.iter().filter_map(|working| working.thread.waiting).map(|share| share.0);
         let waited = Fraction(max.fold(0.0, f64::max)).in_whole_percent();
-        let count = counted(group.len(), "busy thread");
+        let count = count_in_words(group.len(), "busy thread");
         let text = format!(
             "{count} ran on CPU {cpu} and waited up to {waited} of their time: {}",
             owner_names(&group)
@@ -271,13 +274,13 @@ fn sibling_threads(
     let first = crowded.first()?;
     let core = table.core_number(first.thread.cpu).unwrap_or(0);
     let text = if pairs > 0 {
-        let on = counted(pairs, "core");
+        let on = count_in_words(pairs, "core");
         format!(
             "busy threads share {on}, e.g. core {core}, while other cores are idle: {}",
             owner_names(&crowded)
         )
     } else {
-        let count = counted(thread_count(host, first.process), "thread");
+        let count = count_in_words(thread_count(host, first.process), "thread");
         format!(
             "{}: {count} will share core {core}, while other cores are idle",
             owner_names(&crowded)
@@ -309,13 +312,13 @@ fn quota(host: &JobHost) -> Vec<Finding> {
         if quota >= count as f64 {
             continue;
         }
-        let threads = counted(count, "busy thread");
+        let threads = count_in_words(count, "busy thread");
         let verb = number_form(count, "has", "have");
         let text =
             format!("{threads} of {} {verb} a quota of only {quota:.2} CPUs", process_names(group));
         let remedy = format!(
             "raise the quota (cpu.max of the control group, docker --cpus, limits.cpu), or use {}",
-            counted(quota.floor().max(1.0) as usize, "thread")
+            count_in_words(quota.floor().max(1.0) as usize, "thread")
         );
         found.push(finding("quota", Severity::Critical, text, remedy));
     }
@@ -358,7 +361,7 @@ fn uneven_ranks(host: &JobHost, table: &CpuTable<'_>) -> Option<Finding> {
     let text = format!(
         "{noun}{plural} {} without a rank, {} on {noun} {fullest}",
         number_ranges(&empty),
-        counted(*max, "rank")
+        count_in_words(*max, "rank")
     );
     let remedy = match ranks.first().and_then(|process| process.launcher.as_deref()) {
         Some("Slurm") => "srun --distribution=block:cyclic --cpu-bind=cores",

@@ -2,9 +2,9 @@
 //! policy, devices, limits and variables. They are read from the files of the kernel, without privileges and without
 //! changing the processes.
 //!
-//! [`JobReader`] reads processes below a root directory repeatedly. [`JobReader::host`] summarises the readings as a
-//! [`JobHost`], i.e. plain data that ranks can send. [`findings`] adds the conditions that make the job slower. This
-//! crate has no figures: there are no samples, limits or records.
+//! [`JobReader`] reads processes below a root directory repeatedly. [`JobReader::describe_host`] summarises the
+//! readings as a [`JobHost`], i.e. plain data that ranks can send. [`findings`] adds the conditions that make the job
+//! slower. This crate has no figures: there are no samples, limits or records.
 
 #![forbid(unsafe_code)]
 

@@ -10,7 +10,7 @@ use crate::{findings, picture, selection};
 use nodegauge_machine::cgroup::{self, CgroupLimits};
 use nodegauge_machine::{SysRoot, Topology, host_name, number_list, number_ranges};
 use nodegauge_measure::interference::ThreadCounts;
-use nodegauge_measure::quantity::counted;
+use nodegauge_measure::quantity::count_in_words;
 use nodegauge_measure::{Fraction, Seconds};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
@@ -266,7 +266,7 @@ impl<'r> JobReader<'r> {
     }
 
     /// Returns the resident memory of all processes, in bytes.
-    pub fn resident(&self) -> u64 {
+    pub fn resident_bytes(&self) -> u64 {
         self.tracks.values().filter_map(|track| track.last.resident).sum()
     }
 
@@ -290,7 +290,7 @@ impl<'r> JobReader<'r> {
 
     /// Creates the description of the host from all readings. If `in_place` is true, the processes are those of this
     /// program, and their first threads count as busy.
-    pub fn host(&self, topology: &Topology, in_place: bool) -> JobHost {
+    pub fn describe_host(&self, topology: &Topology, in_place: bool) -> JobHost {
         let table = CpuTable::new(topology);
         let mut processes = Vec::new();
         let mut cpusets = BTreeSet::new();
@@ -346,7 +346,7 @@ impl<'r> JobReader<'r> {
             cpu_quota: track.limits.cpus,
             memory_limit: track.limits.memory,
             devices: Vec::new(),
-            environment: variables.map(|known| known.shown.clone()).unwrap_or_default(),
+            environment: variables.map(|known| known.shown_variables.clone()).unwrap_or_default(),
             requested_threads: variables.and_then(ProcessVariables::requested_threads),
             threads,
             unread: unread(track),
@@ -355,9 +355,9 @@ impl<'r> JobReader<'r> {
             process.memory = Some(private_memory(pages, &process));
         }
         let files = &track.device_files;
-        let ran_on = process.ran_on();
+        let used_cpus = process.used_cpus();
         process.devices =
-            process_devices(self.root, table.topology, files, &process.environment, &ran_on);
+            process_devices(self.root, table.topology, files, &process.environment, &used_cpus);
         process
     }
 }
@@ -471,7 +471,7 @@ impl JobProcess {
     }
 
     /// Returns the CPUs on which the working threads ran.
-    pub(crate) fn ran_on(&self) -> BTreeSet<u32> {
+    pub(crate) fn used_cpus(&self) -> BTreeSet<u32> {
         self.working_threads().map(|thread| thread.cpu).collect()
     }
 
@@ -503,7 +503,7 @@ impl JobHost {
         let processes = match ranks {
             0 if self.processes.len() == 1 => "1 process".to_owned(),
             0 => format!("{} processes", self.processes.len()),
-            ranks => counted(ranks, "rank"),
+            ranks => count_in_words(ranks, "rank"),
         };
         let busy: usize = self
             .processes
@@ -513,7 +513,7 @@ impl JobHost {
         if self.in_place {
             return processes;
         }
-        format!("{processes} with {}", counted(busy, "busy thread"))
+        format!("{processes} with {}", count_in_words(busy, "busy thread"))
     }
 }
 
@@ -571,9 +571,9 @@ mod tests {
         reader.root = &second;
         reader.read(&[RECORDED], Seconds(1.0));
         reader.read_pages(PagesLimit(Duration::from_secs(600)));
-        let host = reader.host(&topology, false);
-        assert_eq!(host.in_words(), "1 process with 2 busy threads");
-        let process = &host.processes[0];
+        let describe_host = reader.describe_host(&topology, false);
+        assert_eq!(describe_host.in_words(), "1 process with 2 busy threads");
+        let process = &describe_host.processes[0];
         assert_eq!((process.name.as_str(), process.user, process.rank), ("omp", 0, None));
         let variables: Vec<&str> = process.environment.keys().map(String::as_str).collect();
         assert_eq!(variables, ["OMP_NUM_THREADS", "OMP_PLACES", "OMP_PROC_BIND"]);
@@ -589,7 +589,7 @@ mod tests {
         let memory = process.memory.as_ref().unwrap();
         assert_eq!((memory.policy.as_str(), memory.local), ("default", Some(Fraction(1.0))));
         assert!((64 << 20..66 << 20).contains(&memory.bytes()), "{}", memory.bytes());
-        assert_eq!(host.findings, []);
+        assert_eq!(describe_host.findings, []);
     }
 
     #[test]

@@ -170,5 +170,5 @@ pub(crate) fn host(
         reader.read(&pids, Seconds(second as f64));
     }
     reader.read_pages(PagesLimit(Duration::from_secs(600)));
-    reader.host(&topology, in_place)
+    reader.describe_host(&topology, in_place)
 }

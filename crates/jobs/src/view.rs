@@ -3,7 +3,7 @@
 use crate::document::{JobHost, JobProcess, JobThread, WhereDocument};
 use nodegauge_gauge::view::{Block, ColumnList, Note, Section, Tone, distinct};
 use nodegauge_machine::number_ranges;
-use nodegauge_measure::quantity::counted;
+use nodegauge_measure::quantity::count_in_words;
 use nodegauge_measure::record::Severity;
 use nodegauge_measure::{Bytes, Fraction};
 use std::collections::BTreeSet;
@@ -142,7 +142,7 @@ fn processes(document: &WhereDocument) -> Section {
             Some(private.or(row.process.resident.map(Bytes))?.to_string())
         })
         .add_if(nodes.len() > 1, |columns| {
-            columns.each(
+            columns.columns_for_each(
                 nodes,
                 |node| format!("NUMA {node}"),
                 |row, node| {
@@ -209,7 +209,7 @@ fn threads(document: &WhereDocument, verbose: bool) -> Option<Section> {
     }
     let mut section = Section::new("threads");
     if rows.len() > LISTED_THREADS && !verbose {
-        let count = counted(rows.len(), "busy thread");
+        let count = count_in_words(rows.len(), "busy thread");
         section.push(Block::Text(format!("{count}; --verbose lists them, --json has them")));
         return Some(section);
     }
@@ -246,7 +246,7 @@ fn threads(document: &WhereDocument, verbose: bool) -> Option<Section> {
         });
     section.push(columns.table(&rows).optional(&["LLC", "core", "preempted"]));
     if idle > 0 {
-        let count = counted(idle, "idle thread");
+        let count = count_in_words(idle, "idle thread");
         section.push(Block::Text(format!("and {count}, which --verbose lists")));
     }
     Some(section)
@@ -271,7 +271,7 @@ fn variables(document: &WhereDocument, verbose: bool) -> Option<Section> {
         match values[..] {
             [value] => texts.push(format!("{name}={value}")),
             [first, ..] if verbose || is_placement(name) => {
-                let others = counted(values.len() - 1, "other value");
+                let others = count_in_words(values.len() - 1, "other value");
                 texts.push(format!("{name}={first} and {others}"));
             }
             _ => {}
@@ -324,7 +324,7 @@ fn unread(document: &WhereDocument) -> Section {
             let names = distinct(host.idle.iter().map(|process| process.name.as_str()));
             let listed = names[..names.len().min(6)].join(", ");
             let count = host.idle.len();
-            let processes = counted(count, "process");
+            let processes = count_in_words(count, "process");
             section.note("idle", format!("{prefix}{processes}: {listed}"));
         }
         let pages = match host.pages_time.0 {

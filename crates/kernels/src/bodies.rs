@@ -1,8 +1,8 @@
 //! Operation of each kernel on vectors, and the loops of all kernels for one instruction set.
 
-use super::builds::{Build, passes, residents};
+use super::builds::{LoopBuild, passes, residents};
 use super::entry::VectorSet;
-use super::pass::Body;
+use super::pass::KernelBody;
 use super::table::{ARRAYS, KERNELS, Kernel, KernelSpec};
 use super::vector::Vector;
 
@@ -10,11 +10,11 @@ macro_rules! bodies {
     ($($kernel:ident: |$x:pat_param, $s:pat_param| $value:expr;)*) => {
         $(
             pub(super) struct $kernel;
-            impl Body for $kernel {
+            impl KernelBody for $kernel {
                 const SPEC: &'static KernelSpec = &KERNELS[Kernel::$kernel as usize];
                 #[inline(always)]
                 unsafe fn value<V: Vector>($x: [V; ARRAYS], $s: V) -> V {
-                    // SAFETY: the caller guarantees the conditions of `Body::value`.
+                    // SAFETY: the caller guarantees the conditions of `KernelBody::value`.
                     #[allow(unused_unsafe)]
                     unsafe { $value }
                 }
@@ -22,7 +22,7 @@ macro_rules! bodies {
         )*
 
         /// Returns the loops of all kernels for one instruction set.
-        pub(super) const fn all<I: VectorSet + 'static>() -> &'static [&'static [Build]] {
+        pub(super) const fn all<I: VectorSet + 'static>() -> &'static [&'static [LoopBuild]] {
             const { &[$(
                 passes::<I, I::F64, $kernel, false>(),
                 passes::<I, I::F64, $kernel, true>(),

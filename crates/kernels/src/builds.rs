@@ -7,16 +7,16 @@
 //! cache) exist only for `f64` and without prefetch, which has no effect on such data. They use non-temporal stores
 //! only for arrays that they do not read.
 
-use super::entry::{AccessOrder, Args, VectorSet};
+use super::entry::{AccessOrder, LoopArgs, VectorSet};
 use super::isa::Isa;
-use super::pass::{Body, Pass};
+use super::pass::{KernelBody, Pass};
 use super::shape::{Element, KernelShape};
 use super::table::Kernel;
 use super::vector::{Scalar, Vector};
 
 /// Compiled function with the parameters of its loop.
 #[derive(Debug)]
-pub(super) struct Build {
+pub(super) struct LoopBuild {
     pub kernel: Kernel,
     pub element: Element,
     /// Shape of the loop, as [`KernelShape::built`] returns it.
@@ -24,7 +24,7 @@ pub(super) struct Build {
     /// True if the function is for resident sets, i.e. if it traverses data in a cache repeatedly.
     pub resident: bool,
     /// Compiled function; it may run only on a processor with the instruction set of `shape`.
-    pub run: unsafe fn(&Args, AccessOrder) -> f64,
+    pub run: unsafe fn(&LoopArgs, AccessOrder) -> f64,
 }
 
 const fn build<
@@ -36,13 +36,13 @@ const fn build<
     const U: usize,
     const SIDE: bool,
     const P: u8,
->() -> Build
+>() -> LoopBuild
 where
     I: VectorSet,
     V: Vector,
-    B: Body,
+    B: KernelBody,
 {
-    Build {
+    LoopBuild {
         kernel: B::SPEC.kernel,
         element: V::Scalar::ELEMENT,
         shape: KernelShape::built(I::ISA, NT, U as u8, SIDE, P),
@@ -52,18 +52,18 @@ where
 }
 
 /// True if a kernel has loops with this kind of store. A kernel without stores has only loops with regular stores.
-pub(super) const fn stores<B: Body>(isa: Isa, nontemporal: bool) -> bool {
+pub(super) const fn has_stores<B: KernelBody>(isa: Isa, nontemporal: bool) -> bool {
     !nontemporal || (isa.has_nontemporal_stores() && B::SPEC.writes.is_some())
 }
 
 /// Returns the loops for passes over long arrays.
-pub(super) const fn passes<I, V, B, const NT: bool>() -> &'static [Build]
+pub(super) const fn passes<I, V, B, const NT: bool>() -> &'static [LoopBuild]
 where
     I: VectorSet,
     V: Vector + 'static,
-    B: Body + 'static,
+    B: KernelBody + 'static,
 {
-    if !(B::SPEC.has_pass_loops() && stores::<B>(I::ISA, NT)) {
+    if !(B::SPEC.has_pass_loops() && has_stores::<B>(I::ISA, NT)) {
         return &[];
     }
     if !I::PREFETCHES {
@@ -84,11 +84,11 @@ where
 }
 
 /// Returns the loops without prefetch: four unroll factors, and a loop with pages side by side.
-const fn unprefetched<I, V, B, const RESIDENT: bool, const NT: bool>() -> [Build; 5]
+const fn unprefetched<I, V, B, const RESIDENT: bool, const NT: bool>() -> [LoopBuild; 5]
 where
     I: VectorSet,
     V: Vector,
-    B: Body,
+    B: KernelBody,
 {
     [
         build::<I, V, B, RESIDENT, NT, 1, false, 0>(),
@@ -100,12 +100,12 @@ where
 }
 
 /// Returns the loops for resident sets.
-pub(super) const fn residents<I, B, const NT: bool>() -> &'static [Build]
+pub(super) const fn residents<I, B, const NT: bool>() -> &'static [LoopBuild]
 where
     I: VectorSet,
-    B: Body + 'static,
+    B: KernelBody + 'static,
 {
-    let stores = stores::<B>(I::ISA, NT) && (!NT || B::SPEC.write_allocates());
+    let stores = has_stores::<B>(I::ISA, NT) && (!NT || B::SPEC.write_allocates());
     if !(B::SPEC.has_resident_loops() && stores) {
         return &[];
     }

@@ -13,7 +13,7 @@ pub const LINE: usize = 64;
 
 /// Arguments of a loop: one thread's share of the arrays.
 #[derive(Debug, Clone, Copy)]
-pub struct Args {
+pub struct LoopArgs {
     /// First element of this thread's share of each array. Pointers to arrays that the kernel does not
     /// use are not read.
     pub at: [NonNull<u8>; ARRAYS],
@@ -52,7 +52,7 @@ pub(super) trait InlinedLoop {
     /// # Safety
     /// The processor must have the instruction set of the loop's vectors. The other conditions are those of
     /// [`Variant::run`](super::Variant::run) or [`ResidentLoop::run`](super::ResidentLoop::run).
-    unsafe fn run(args: &Args, way: AccessOrder) -> f64;
+    unsafe fn run(args: &LoopArgs, way: AccessOrder) -> f64;
 }
 
 /// Instruction set with vectors of both element types.
@@ -67,7 +67,7 @@ pub(super) trait VectorSet: InstructionSet {
     ///
     /// # Safety
     /// The conditions of [`InlinedLoop::run`] must hold.
-    unsafe fn enter<R: InlinedLoop>(args: &Args, way: AccessOrder) -> f64;
+    unsafe fn enter<R: InlinedLoop>(args: &LoopArgs, way: AccessOrder) -> f64;
 }
 
 /// Portable vectors: plain code that is compiled for the baseline of the target.
@@ -75,7 +75,7 @@ impl VectorSet for isa::Portable {
     const PREFETCHES: bool = false;
     type F64 = Lanes<f64, 8>;
     type F32 = Lanes<f32, 16>;
-    unsafe fn enter<R: InlinedLoop>(args: &Args, way: AccessOrder) -> f64 {
+    unsafe fn enter<R: InlinedLoop>(args: &LoopArgs, way: AccessOrder) -> f64 {
         // SAFETY: the caller guarantees the conditions of `VectorSet::enter`.
         unsafe { R::run(args, way) }
     }
@@ -89,7 +89,7 @@ macro_rules! vector_sets {
             type F64 = std::arch::$arch::$f64;
             type F32 = std::arch::$arch::$f32;
             crate::enabled! { $isa,
-                unsafe fn enter<R: InlinedLoop>(args: &Args, way: AccessOrder) -> f64 {
+                unsafe fn enter<R: InlinedLoop>(args: &LoopArgs, way: AccessOrder) -> f64 {
                     // SAFETY: the caller guarantees the conditions of `VectorSet::enter`.
                     unsafe { R::run(args, way) }
                 }

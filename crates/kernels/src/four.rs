@@ -5,7 +5,7 @@
 ///
 /// # Safety
 /// Loads and stores must access exactly the numbers in their description, at any address.
-pub unsafe trait Four: Copy {
+pub unsafe trait F64x4: Copy {
     /// Returns a vector with the same number in all lanes.
     ///
     /// # Safety
@@ -45,10 +45,10 @@ pub unsafe trait Four: Copy {
 
 /// Vector of four numbers in plain code, with fused multiply-add if `FMA` is true.
 #[derive(Debug, Clone, Copy)]
-pub struct PlainFour<const FMA: bool>([f64; 4]);
+pub struct PlainF64x4<const FMA: bool>([f64; 4]);
 
 // SAFETY: the accesses are those of the descriptions.
-unsafe impl<const FMA: bool> Four for PlainFour<FMA> {
+unsafe impl<const FMA: bool> F64x4 for PlainF64x4<FMA> {
     #[inline(always)]
     unsafe fn splat(number: f64) -> Self {
         Self([number; 4])
@@ -99,11 +99,11 @@ unsafe impl<const FMA: bool> Four for PlainFour<FMA> {
 /// Vector of four numbers in a 256-bit register, with fused multiply-add.
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::Four;
+    use super::F64x4;
     use std::arch::x86_64::*;
 
     // SAFETY: the accesses are those of the descriptions.
-    unsafe impl Four for __m256d {
+    unsafe impl F64x4 for __m256d {
         #[inline(always)]
         unsafe fn splat(number: f64) -> Self {
             // SAFETY: the caller guarantees the instruction set.
@@ -160,11 +160,11 @@ mod tests {
         let mut results = [-1.0; 8];
         // SAFETY: the caller guarantees the instruction set, and all numbers are within the arrays.
         unsafe {
-            let a = S::Four::load(from);
-            let x = S::Four::load_three(from.add(5));
-            let sum = S::Four::splat(0.1).add_product(a, x);
+            let a = S::F64x4::load(from);
+            let x = S::F64x4::load_three(from.add(5));
+            let sum = S::F64x4::splat(0.1).add_product(a, x);
             sum.store_three(results.as_mut_ptr());
-            S::Four::splat(0.1).subtract_product(a, a).store(results.as_mut_ptr().add(3));
+            S::F64x4::splat(0.1).subtract_product(a, a).store(results.as_mut_ptr().add(3));
         }
         results
     }

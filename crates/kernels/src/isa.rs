@@ -5,7 +5,7 @@
 //! requires only features that were detected. [`dispatched!`](crate::dispatched) declares a function that is
 //! compiled for several sets; the first argument of the function selects the [`Isa`].
 
-use crate::four::{Four, PlainFour};
+use crate::four::{F64x4, PlainF64x4};
 use nodegauge_measure::names;
 use serde::{Deserialize, Serialize};
 
@@ -244,14 +244,14 @@ pub trait InstructionSet: 'static {
     /// True if fused multiply-add is an instruction of the set; otherwise it would be a function call.
     const FMA: bool;
     /// Vector of four `f64`.
-    type Four: Four;
+    type F64x4: F64x4;
 }
 
 /// Vector of four `f64`, in instruction sets with 256-bit vectors and fused multiply-add.
 #[cfg(target_arch = "x86_64")]
 type FusedFour = std::arch::x86_64::__m256d;
 #[cfg(not(target_arch = "x86_64"))]
-type FusedFour = PlainFour<true>;
+type FusedFour = PlainF64x4<true>;
 
 /// True if the baseline of the target has fused multiply-add.
 const PORTABLE_FMA: bool = cfg!(any(target_arch = "aarch64", target_feature = "fma"));
@@ -264,17 +264,17 @@ macro_rules! instruction_sets {
         impl InstructionSet for $set {
             const ISA: Isa = Isa::$set;
             const FMA: bool = $fma;
-            type Four = $four;
+            type F64x4 = $four;
         }
     )*};
 }
 instruction_sets! {
-    Portable: PORTABLE_FMA, PlainFour<PORTABLE_FMA>;
-    Sse2: false, PlainFour<false>;
-    Avx: false, PlainFour<false>;
+    Portable: PORTABLE_FMA, PlainF64x4<PORTABLE_FMA>;
+    Sse2: false, PlainF64x4<false>;
+    Avx: false, PlainF64x4<false>;
     Avx2: true, FusedFour;
     Avx512: true, FusedFour;
-    Neon: true, PlainFour<true>;
+    Neon: true, PlainF64x4<true>;
 }
 
 /// Returns `a x + y`, fused if the instruction set has fused multiply-add.

@@ -24,14 +24,15 @@ pub mod values;
 mod variants;
 mod vector;
 
-pub use entry::{Args, LINE};
-pub use four::{Four, PlainFour};
+pub use entry::{LINE, LoopArgs};
+pub use four::{F64x4, PlainF64x4};
 pub use isa::Isa;
 pub use prefetch::prefetch;
 pub use shape::{Element, KernelShape, Prefetch, SideBySide, Stores, UnknownName};
 pub use streaming::{LINE_NUMBERS, fence_streams, stream_copy, stream_line};
 pub use table::{
-    ARRAYS, Array, KERNELS, Kernel, KernelSpec, Loops, SCALAR, STREAM, STREAM_ARRAYS, array_count,
+    ARRAYS, Array, KERNELS, Kernel, KernelSpec, LoopKinds, SCALAR, STREAM, STREAM_ARRAYS,
+    array_count,
 };
 pub use variants::{ResidentLoop, Variant, available_isas, compiled_count, find, resident_loops};
 

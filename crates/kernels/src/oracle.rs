@@ -1,7 +1,7 @@
 //! Test oracle: compares the results of a loop with those of the kernel's reference function. Arrays have given lengths
 //! and odd offsets, and guard elements before and after each array must not change.
 
-use super::{ARRAYS, Args, Array, Element, Kernel, SCALAR};
+use super::{ARRAYS, Array, Element, Kernel, LoopArgs, SCALAR};
 use std::collections::HashMap;
 use std::ptr::NonNull;
 
@@ -119,7 +119,7 @@ impl Oracle {
     pub fn check(
         &mut self,
         lengths: impl IntoIterator<Item = usize>,
-        run: &mut dyn FnMut(&Args) -> f64,
+        run: &mut dyn FnMut(&LoopArgs) -> f64,
     ) -> Result<(), Mismatch> {
         for n in lengths {
             for offset in OFFSETS {
@@ -136,7 +136,7 @@ impl Oracle {
     pub fn check_resident(
         &mut self,
         lines_and_repeats: impl IntoIterator<Item = (usize, u64)>,
-        run: &mut dyn FnMut(&Args) -> f64,
+        run: &mut dyn FnMut(&LoopArgs) -> f64,
     ) -> Result<(), Mismatch> {
         for (lines, repeats) in lines_and_repeats {
             let n = lines * super::LINE / self.element.bytes() as usize;
@@ -148,7 +148,7 @@ impl Oracle {
     fn compare(
         &mut self,
         extent: Extent,
-        run: &mut dyn FnMut(&Args) -> f64,
+        run: &mut dyn FnMut(&LoopArgs) -> f64,
     ) -> Result<(), Mismatch> {
         let kernel = self.kernel;
         let element = self.element;
@@ -174,7 +174,7 @@ struct Extent {
 /// Comparison of a loop with the reference function, for any type of element.
 trait Compare {
     /// Runs the loop and compares the arrays and the sum.
-    fn compare(&mut self, run: &mut dyn FnMut(&Args) -> f64) -> Result<(), Mismatch>;
+    fn compare(&mut self, run: &mut dyn FnMut(&LoopArgs) -> f64) -> Result<(), Mismatch>;
 }
 
 /// Results of the reference function of a kernel.
@@ -202,7 +202,7 @@ impl<T: Number> Replay<T> {
         for _ in 0..extent.repeats {
             for i in 0..extent.n {
                 let elements = std::array::from_fn(|k| values[k][arrays[k].start + i]);
-                let made = kernel.reference(T::ELEMENT, elements, SCALAR);
+                let made = kernel.reference_value(T::ELEMENT, elements, SCALAR);
                 match written {
                     Some(array) => {
                         values[array as usize][arrays[array as usize].start + i] = made;
@@ -249,13 +249,13 @@ impl<T: Number> Replay<T> {
 }
 
 impl<T: Number> Compare for Replay<T> {
-    fn compare(&mut self, run: &mut dyn FnMut(&Args) -> f64) -> Result<(), Mismatch> {
+    fn compare(&mut self, run: &mut dyn FnMut(&LoopArgs) -> f64) -> Result<(), Mismatch> {
         for (array, initial) in self.arrays.iter_mut().zip(&self.initial) {
             array.buffer.copy_from_slice(initial);
         }
         let at = self.arrays.each_mut().map(GuardedArray::pointer);
         let extent = self.extent;
-        let sum = run(&Args { at, n: extent.n, scalar: SCALAR, repeats: extent.repeats });
+        let sum = run(&LoopArgs { at, n: extent.n, scalar: SCALAR, repeats: extent.repeats });
         if let Some(wrong) = Array::ALL.into_iter().find_map(|which| self.wrong_element(which)) {
             return Err(wrong);
         }

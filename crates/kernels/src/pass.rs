@@ -16,7 +16,7 @@
 //! several successive pages before the next group begins. Arrays with different offsets do not begin at a page
 //! boundary. With walks over a single page, prefetchers would therefore start twice per page (docs/kernels.md).
 
-use super::entry::{AccessOrder, Args, InlinedLoop, LINE};
+use super::entry::{AccessOrder, InlinedLoop, LINE, LoopArgs};
 use super::table::{ARRAYS, KernelSpec};
 use super::vector::{Lanes, Scalar, Vector};
 use std::marker::PhantomData;
@@ -24,7 +24,7 @@ use std::ops::Range;
 use std::sync::atomic::{Ordering, compiler_fence};
 
 /// A kernel, defined by its operation on vectors.
-pub(super) trait Body {
+pub(super) trait KernelBody {
     /// Row of the kernel in the table of kernels.
     const SPEC: &'static KernelSpec;
     /// True for each array that the kernel reads. The value is constant, so that loops need no lookup.
@@ -57,7 +57,7 @@ pub(super) struct Pass<
 
 impl<
     V: Vector,
-    B: Body,
+    B: KernelBody,
     const RESIDENT: bool,
     const NT: bool,
     const U: usize,
@@ -66,7 +66,7 @@ impl<
 > InlinedLoop for Pass<V, B, RESIDENT, NT, U, SIDE, P>
 {
     #[inline(always)]
-    unsafe fn run(args: &Args, way: AccessOrder) -> f64 {
+    unsafe fn run(args: &LoopArgs, way: AccessOrder) -> f64 {
         // SAFETY: the caller guarantees the conditions of this function.
         unsafe {
             match (RESIDENT, B::WRITES) {
@@ -91,7 +91,7 @@ pub(super) const SPAN: usize = 4 * 4096;
 
 impl<
     V: Vector,
-    B: Body,
+    B: KernelBody,
     const RESIDENT: bool,
     const NT: bool,
     const U: usize,
@@ -227,7 +227,7 @@ impl<
     /// # Safety
     /// The conditions of [`InlinedLoop`] and of [`super::Variant::run`] must hold.
     #[inline(always)]
-    unsafe fn write_once(args: &Args, array: usize, way: AccessOrder) -> f64 {
+    unsafe fn write_once(args: &LoopArgs, array: usize, way: AccessOrder) -> f64 {
         let at: [*mut V::Scalar; ARRAYS] = args.at.map(|at| at.as_ptr().cast());
         let n = args.n;
         let scalar = V::Scalar::from_f64(args.scalar);
@@ -267,7 +267,7 @@ impl<
     /// # Safety
     /// The conditions of [`Pass::write_once`] must hold.
     #[inline(always)]
-    unsafe fn sum_once(args: &Args, way: AccessOrder) -> f64 {
+    unsafe fn sum_once(args: &LoopArgs, way: AccessOrder) -> f64 {
         let at: [*mut V::Scalar; ARRAYS] = args.at.map(|at| at.as_ptr().cast());
         let n = args.n;
         let zero = V::Scalar::from_f64(0.0);
@@ -311,7 +311,7 @@ impl<
     /// # Safety
     /// The conditions of [`InlinedLoop`] and of [`super::ResidentLoop::run`] must hold.
     #[inline(always)]
-    unsafe fn repeated(args: &Args, way: AccessOrder) -> f64 {
+    unsafe fn repeated(args: &LoopArgs, way: AccessOrder) -> f64 {
         let at: [*mut V::Scalar; ARRAYS] = args.at.map(|at| at.as_ptr().cast());
         let n = args.n;
         let stepped = n - n % Self::STEP;
@@ -370,7 +370,7 @@ impl CompensatedSum {
 /// # Safety
 /// The conditions of [`Pass::step`] must hold for these elements.
 #[inline(never)]
-unsafe fn ends<T: Scalar, B: Body>(at: &[*mut T; ARRAYS], range: Range<usize>, s: T) -> f64 {
+unsafe fn ends<T: Scalar, B: KernelBody>(at: &[*mut T; ARRAYS], range: Range<usize>, s: T) -> f64 {
     let mut total = 0.0;
     for i in range {
         // SAFETY: the caller guarantees the conditions of this function; every processor supports this vector.

@@ -96,7 +96,7 @@ fn distance(input: &mut Cursor<'_>) -> Result<u32, SyntaxError> {
 
 impl Prefetch {
     /// Returns the kind of prefetch without the distances. The distances are arguments of a loop.
-    pub(super) fn kind(self) -> Self {
+    pub(super) fn without_distances(self) -> Self {
         match self {
             Self::Off => Self::Off,
             Self::Near(_) => Self::Near(0),

@@ -8,8 +8,8 @@
 
 use crate::Element;
 use nodegauge_measure::grammar::Cursor;
-use nodegauge_measure::quantity::{MAX_BYTES, counted, number_form, read_bytes};
-pub use nodegauge_measure::stream_rule::{CacheCapacity, RULE_ELEMENTS, RULE_FACTOR};
+use nodegauge_measure::quantity::{MAX_BYTES, count_in_words, number_form, read_bytes};
+pub use nodegauge_measure::stream_rule::{CacheCapacity, MIN_ARRAY_ELEMENTS, MIN_CACHE_MULTIPLE};
 use nodegauge_measure::{Bytes, Failure, Fraction, Notice, NoticeId, SyntaxError};
 use std::fmt;
 use std::str::FromStr;
@@ -237,9 +237,9 @@ fn share(fraction: Fraction) -> String {
 }
 
 /// Returns the number of elements of an array by STREAM's rule, for last-level caches of this size.
-pub fn by_rule(llc: Bytes, element: Element) -> u64 {
-    let elements = (RULE_FACTOR * llc.as_f64() / element.bytes() as f64).ceil() as u64;
-    elements.max(RULE_ELEMENTS)
+pub fn elements_by_rule(llc: Bytes, element: Element) -> u64 {
+    let elements = (MIN_CACHE_MULTIPLE * llc.as_f64() / element.bytes() as f64).ceil() as u64;
+    elements.max(MIN_ARRAY_ELEMENTS)
 }
 
 /// Returns the number of elements of an array of at least this many bytes.
@@ -248,7 +248,12 @@ fn elements_for_bytes(element: Element, bytes: f64) -> u64 {
 }
 
 /// Returns the number of elements per array with which `arrays` arrays fill a share of the memory.
-pub fn by_share(memory: Bytes, share: Fraction, arrays: u64, element: Element) -> u64 {
+pub fn elements_by_memory_share(
+    memory: Bytes,
+    share: Fraction,
+    arrays: u64,
+    element: Element,
+) -> u64 {
     (memory.as_f64() * share.0 / (arrays * element.bytes()) as f64) as u64
 }
 
@@ -281,10 +286,10 @@ pub fn choose(
         }
         SizeSpec::Share(share) => {
             let memory = conditions.available.ok_or_else(unknown_memory)?;
-            by_share(memory, share, arrays, element)
+            elements_by_memory_share(memory, share, arrays, element)
         }
         SizeSpec::Auto => match rule.caches() {
-            Some(caches) => by_rule(caches, element),
+            Some(caches) => elements_by_rule(caches, element),
             None => {
                 let text = format!(
                     "the size of the last-level cache is unknown: using arrays of {UNKNOWN_CACHE_ARRAY}"
@@ -295,7 +300,7 @@ pub fn choose(
         },
     }
     .max(1);
-    let clamps = matches!(spec, SizeSpec::Auto) && max >= RULE_ELEMENTS;
+    let clamps = matches!(spec, SizeSpec::Auto) && max >= MIN_ARRAY_ELEMENTS;
     if elements > max {
         let array = Bytes(elements.saturating_mul(element.bytes()));
         if !clamps {
@@ -311,7 +316,7 @@ pub fn choose(
             };
             return Err(Failure::missing(format!(
                 "{} of {array} {} {}, but only {} of memory is available{}",
-                counted(arrays as usize, "array"),
+                count_in_words(arrays as usize, "array"),
                 number_form(arrays as usize, "needs", "need"),
                 Bytes(array.0.saturating_mul(arrays)),
                 available,
@@ -342,7 +347,7 @@ impl ArraySize {
             rule,
             // The tolerance permits the rounding to whole elements.
             follows_rule: times_llc
-                .map(|times| times >= RULE_FACTOR * 0.999 && elements >= RULE_ELEMENTS),
+                .map(|times| times >= MIN_CACHE_MULTIPLE * 0.999 && elements >= MIN_ARRAY_ELEMENTS),
             notices,
         }
     }
@@ -368,7 +373,7 @@ mod tests {
         let size = choose(SizeSpec::Auto, Element::F64, &conditions(32, 20_000)).unwrap();
         assert_eq!((size.elements, size.follows_rule), (1 << 24, Some(true)));
         let small = choose(SizeSpec::Auto, Element::F64, &conditions(1, 20_000)).unwrap();
-        assert_eq!(small.elements, RULE_ELEMENTS);
+        assert_eq!(small.elements, MIN_ARRAY_ELEMENTS);
     }
 
     #[test]

@@ -5,10 +5,10 @@
 //! Instructions: "Arm A64 Instruction Set Architecture", SVE instructions. Loads and stores have a predicate, so that
 //! the ends of an array need no scalar loop.
 
-use super::builds::{Build, stores};
-use super::entry::{AccessOrder, Args, LINE};
+use super::builds::{LoopBuild, has_stores};
+use super::entry::{AccessOrder, LINE, LoopArgs};
 use super::isa::{Isa, sve_vector_bytes};
-use super::pass::{Body, CompensatedSum, SPAN, STEPS_PER_BLOCK};
+use super::pass::{CompensatedSum, KernelBody, SPAN, STEPS_PER_BLOCK};
 use super::shape::{Element, KernelShape};
 use super::table::ARRAYS;
 use super::vector::Scalar;
@@ -26,7 +26,7 @@ pub(super) struct Steps {
 }
 
 /// Kernel that has loops with scalable vectors.
-pub(super) trait Scalable: Body {
+pub(super) trait Scalable: KernelBody {
     /// Runs one or more steps of `U` vectors each. Returns the sum for a kernel that sums. `P` is the number of
     /// prefetch distances.
     ///
@@ -185,7 +185,7 @@ macro_rules! scalable {
         )*
 
         /// Returns the loops of all kernels.
-        pub(super) const fn all() -> &'static [&'static [Build]] {
+        pub(super) const fn all() -> &'static [&'static [LoopBuild]] {
             use super::bodies::*;
             const { &[$(
                 passes::<f64, $kernel, false>(),
@@ -228,7 +228,7 @@ unsafe fn run<
     const SIDE: bool,
     const P: u8,
 >(
-    args: &Args,
+    args: &LoopArgs,
     way: AccessOrder,
 ) -> f64 {
     let end = args.n * size_of::<T>();
@@ -315,8 +315,8 @@ const fn build<
     const U: usize,
     const SIDE: bool,
     const P: u8,
->() -> Build {
-    Build {
+>() -> LoopBuild {
+    LoopBuild {
         kernel: K::SPEC.kernel,
         element: T::ELEMENT,
         shape: KernelShape::built(Isa::Sve, NT, U as u8, SIDE, P),
@@ -326,8 +326,8 @@ const fn build<
 }
 
 /// Returns the loops for passes over long arrays.
-const fn passes<T: Scalar, K: Scalable + 'static, const NT: bool>() -> &'static [Build] {
-    if !(K::SPEC.has_pass_loops() && stores::<K>(Isa::Sve, NT)) {
+const fn passes<T: Scalar, K: Scalable + 'static, const NT: bool>() -> &'static [LoopBuild] {
+    if !(K::SPEC.has_pass_loops() && has_stores::<K>(Isa::Sve, NT)) {
         return &[];
     }
     const {
@@ -345,8 +345,8 @@ const fn passes<T: Scalar, K: Scalable + 'static, const NT: bool>() -> &'static 
 }
 
 /// Returns the loops without prefetch: several unroll factors, and a loop with pages side by side.
-const fn unprefetched<T: Scalar, K: Scalable, const RESIDENT: bool, const NT: bool>() -> [Build; 5]
-{
+const fn unprefetched<T: Scalar, K: Scalable, const RESIDENT: bool, const NT: bool>()
+-> [LoopBuild; 5] {
     [
         build::<T, K, RESIDENT, NT, 1, false, 0>(),
         build::<T, K, RESIDENT, NT, 2, false, 0>(),
@@ -357,8 +357,8 @@ const fn unprefetched<T: Scalar, K: Scalable, const RESIDENT: bool, const NT: bo
 }
 
 /// Returns the loops for resident sets, i.e. for data that stays in a cache.
-const fn residents<K: Scalable + 'static, const NT: bool>() -> &'static [Build] {
-    let stores = stores::<K>(Isa::Sve, NT) && (!NT || K::SPEC.write_allocates());
+const fn residents<K: Scalable + 'static, const NT: bool>() -> &'static [LoopBuild] {
+    let stores = has_stores::<K>(Isa::Sve, NT) && (!NT || K::SPEC.write_allocates());
     if !(K::SPEC.has_resident_loops() && stores) {
         return &[];
     }

@@ -16,7 +16,7 @@ pub const STREAM_ARRAYS: usize = 3;
 /// Value of the scalar `s` in STREAM's kernels.
 pub const SCALAR: f64 = 3.0;
 
-/// One of the arrays of a pass. The discriminant is the index in [`Args::at`](super::Args::at).
+/// One of the arrays of a pass. The discriminant is the index in [`LoopArgs::at`](super::LoopArgs::at).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Array {
     /// First array, `a` in STREAM.
@@ -31,7 +31,7 @@ pub enum Array {
 
 /// Kinds of loops that a kernel has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Loops {
+pub enum LoopKinds {
     /// Only loops for passes over long arrays, as in STREAM.
     Passes,
     /// Only resident loops, which traverse data in a cache repeatedly within one call.
@@ -61,7 +61,7 @@ pub struct KernelSpec {
     /// Number of scalars that stay in registers.
     pub scalars: u32,
     /// Kinds of loops that the kernel has.
-    pub loops: Loops,
+    pub loops: LoopKinds,
     /// Reference functions for `f64` and `f32`, in which every operation is rounded. From one element of each array and
     /// the scalar, they compute the new element of the written array, or the term of the sum.
     reference: (Reference<f64>, Reference<f32>),
@@ -93,7 +93,7 @@ macro_rules! kernels {
                 writes: $write,
                 flops: $flops,
                 scalars: $scalars,
-                loops: Loops::$loops,
+                loops: LoopKinds::$loops,
                 reference: (
                     |$x: [f64; ARRAYS], $s: f64| $reference,
                     |$x: [f32; ARRAYS], $s: f32| $reference,
@@ -188,12 +188,12 @@ impl KernelSpec {
 
     /// True if the kernel has loops for passes over long arrays.
     pub const fn has_pass_loops(&self) -> bool {
-        !matches!(self.loops, Loops::ResidentLoop)
+        !matches!(self.loops, LoopKinds::ResidentLoop)
     }
 
     /// True if the kernel has loops for data that stays in a cache.
     pub const fn has_resident_loops(&self) -> bool {
-        !matches!(self.loops, Loops::Passes)
+        !matches!(self.loops, LoopKinds::Passes)
     }
 }
 
@@ -228,7 +228,7 @@ impl Kernel {
 
     /// Computes the new element of the written array, or the term of the sum, from one element of each array, in the
     /// precision of `element`.
-    pub fn reference(self, element: Element, elements: [f64; ARRAYS], scalar: f64) -> f64 {
+    pub fn reference_value(self, element: Element, elements: [f64; ARRAYS], scalar: f64) -> f64 {
         let (double, single) = self.spec().reference;
         match element {
             Element::F64 => double(elements, scalar),

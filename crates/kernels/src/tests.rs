@@ -101,7 +101,7 @@ fn widest_resident_loops_are_first() {
 
 #[test]
 fn oracle_finds_wrong_elements() {
-    let wrong = |kernel, run: &mut dyn FnMut(&Args)| {
+    let wrong = |kernel, run: &mut dyn FnMut(&LoopArgs)| {
         let outcome = Oracle::new(kernel, Element::F64).check([9], &mut |args| {
             run(args);
             0.0
@@ -109,10 +109,11 @@ fn oracle_finds_wrong_elements() {
         outcome.unwrap_err().what
     };
     // SAFETY: the oracle's buffers have `n` elements, followed by guard elements.
-    let put =
-        |args: &Args, i: usize, x: f64| unsafe { *args.at[2].cast::<f64>().add(i).as_ptr() = x };
+    let put = |args: &LoopArgs, i: usize, x: f64| unsafe {
+        *args.at[2].cast::<f64>().add(i).as_ptr() = x
+    };
     // SAFETY: the oracle's buffers have `n` elements, followed by guard elements.
-    let copy = |args: &Args, n| unsafe { args.at[2].copy_from(args.at[0], 8 * n) };
+    let copy = |args: &LoopArgs, n| unsafe { args.at[2].copy_from(args.at[0], 8 * n) };
     assert_eq!(wrong(Kernel::Copy, &mut |args| copy(args, args.n - 1)), "c[8]");
     assert_eq!(wrong(Kernel::Copy, &mut |args| copy(args, args.n + 1)), "c[9]");
     assert_eq!(
@@ -231,9 +232,9 @@ fn kernel_chapter_matches_table() {
         .map(|spec| {
             let moved = spec.words() + u32::from(spec.write_allocates());
             let used = match spec.loops {
-                Loops::Passes => "stream",
-                Loops::ResidentLoop => "memory",
-                Loops::Both => "stream, memory",
+                LoopKinds::Passes => "stream",
+                LoopKinds::ResidentLoop => "memory",
+                LoopKinds::Both => "stream, memory",
             };
             format!(
                 "| {} | `{}` | {} | {} | {} | {moved} | {} | {} | {used} |",
@@ -319,7 +320,7 @@ fn sum_of_many_equal_values_is_accurate() {
     let value = 2.0 * 15f64.powi(20) / 7.0;
     let mut data = vec![value; N];
     let at = [std::ptr::NonNull::from(&mut data[..]).cast(); ARRAYS];
-    let args = Args { at, n: N, scalar: SCALAR, repeats: 1 };
+    let args = LoopArgs { at, n: N, scalar: SCALAR, repeats: 1 };
     let isa = available_isas()[0];
     let shape = KernelShape {
         isa,

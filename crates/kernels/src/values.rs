@@ -3,14 +3,14 @@
 //!
 //! A pass of STREAM's four kernels multiplies `a` by 15, so that `f64` overflows in pass 262; comparing `inf` with
 //! `inf` would detect no errors. The arrays are therefore checked and filled again long before an overflow
-//! ([`Values::must_refill`]). A relative error that is NaN counts as a failure.
+//! ([`ExpectedValues::must_refill`]). A relative error that is NaN counts as a failure.
 
-use super::{ARRAYS, Args, Array, Element, Kernel, SCALAR};
+use super::{ARRAYS, Array, Element, Kernel, LoopArgs, SCALAR};
 use std::mem::MaybeUninit;
 
 /// Expected value of the elements of each array, in the precision of the arrays.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Values {
+pub struct ExpectedValues {
     element: Element,
     /// Number of arrays of the pass; other arrays are neither filled nor checked.
     arrays: usize,
@@ -35,7 +35,7 @@ pub struct WrongValue {
     pub allowed: f64,
 }
 
-impl Values {
+impl ExpectedValues {
     /// Returns the initial values for the first `arrays` arrays. STREAM initialises the arrays with 1, 2 and 0 and then
     /// doubles `a`. Here `c` is initialised with 1, because some memory systems store zeros faster than other data.
     ///
@@ -78,7 +78,7 @@ impl Values {
 
     /// Replays one kernel. Returns the term of one element for a kernel that sums, and 0 for a kernel that writes.
     pub fn apply(&mut self, kernel: Kernel) -> f64 {
-        let made = kernel.reference(self.element, self.at, SCALAR);
+        let made = kernel.reference_value(self.element, self.at, SCALAR);
         match kernel.spec().writes {
             Some(array) => {
                 self.at[array as usize] = made;
@@ -103,7 +103,7 @@ impl Values {
     /// # Safety
     /// The pointers in `args` to the arrays of the pass must point to `args.n` writable elements each, which no other
     /// thread uses.
-    pub unsafe fn fill(&self, args: &Args) {
+    pub unsafe fn fill(&self, args: &LoopArgs) {
         for (at, value) in args.at.into_iter().zip(self.at).take(self.arrays) {
             // SAFETY: the caller guarantees the conditions of this function.
             unsafe {
@@ -118,12 +118,12 @@ impl Values {
     /// Checks every element of the share of one thread. `first` is the index of the first element.
     ///
     /// # Errors
-    /// Returns the element with the largest error if the error exceeds [`Values::tolerance`] or is NaN.
+    /// Returns the element with the largest error if the error exceeds [`ExpectedValues::tolerance`] or is NaN.
     ///
     /// # Safety
     /// The pointers in `args` to the arrays of the pass must point to `args.n` initialised elements each, which no
     /// thread writes.
-    pub unsafe fn check(&self, args: &Args, first: u64) -> Result<(), WrongValue> {
+    pub unsafe fn check(&self, args: &LoopArgs, first: u64) -> Result<(), WrongValue> {
         for ((array, at), expected) in self.arrays().iter().zip(args.at).zip(self.at) {
             let allowed = self.tolerance();
             // SAFETY: the caller guarantees the conditions of this function.
@@ -215,11 +215,11 @@ mod tests {
     use std::ptr::NonNull;
 
     /// Returns arrays of 64-bit words with one element per word.
-    fn filled(values: &Values) -> (Vec<Vec<u64>>, Args) {
+    fn filled(values: &ExpectedValues) -> (Vec<Vec<u64>>, LoopArgs) {
         const N: usize = 10_000;
         let mut arrays = vec![vec![0_u64; N]; ARRAYS];
         let at = std::array::from_fn(|array| NonNull::from(&mut arrays[array][..]).cast());
-        let args = Args { at, n: N, scalar: SCALAR, repeats: 1 };
+        let args = LoopArgs { at, n: N, scalar: SCALAR, repeats: 1 };
         // SAFETY: each array has N elements, and no other thread uses them.
         unsafe { values.fill(&args) };
         (arrays, args)
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn stream_pass_multiplies_first_array_by_15() {
-        let mut values = Values::new(Element::F64, STREAM_ARRAYS);
+        let mut values = ExpectedValues::new(Element::F64, STREAM_ARRAYS);
         for kernel in STREAM {
             values.apply(kernel);
         }
@@ -237,10 +237,10 @@ mod tests {
     #[test]
     fn values_do_not_overflow_in_long_runs() {
         for (element, limit) in [(Element::F64, 1e95), (Element::F32, 1e12)] {
-            let mut values = Values::new(element, ARRAYS);
+            let mut values = ExpectedValues::new(element, ARRAYS);
             for _ in 0..1000 {
                 if values.must_refill() {
-                    values = Values::new(element, ARRAYS);
+                    values = ExpectedValues::new(element, ARRAYS);
                 }
                 let others = [Kernel::Update, Kernel::Nstream, Kernel::VectorTriad];
                 for kernel in STREAM.into_iter().chain(others) {
@@ -255,7 +255,7 @@ mod tests {
 
     #[test]
     fn vector_triad_writes_only_the_fourth_array() {
-        let mut values = Values::new(Element::F64, array_count([Kernel::VectorTriad]));
+        let mut values = ExpectedValues::new(Element::F64, array_count([Kernel::VectorTriad]));
         for kernel in STREAM {
             values.apply(kernel);
         }
@@ -267,25 +267,25 @@ mod tests {
 
     #[test]
     fn unused_fourth_array_is_not_filled() {
-        let four = Values::new(Element::F64, ARRAYS);
+        let four = ExpectedValues::new(Element::F64, ARRAYS);
         let (_arrays, args) = filled(&four);
         // SAFETY: element 5 of d is one of the 10000, and no other thread uses it.
         unsafe { *args.at[3].cast::<f64>().add(5).as_ptr() = 0.5 };
         // SAFETY: all elements were filled above.
         let wrong = unsafe { four.check(&args, 0) }.unwrap_err();
         assert_eq!(wrong.what, "d[5]");
-        let three = Values::new(Element::F64, STREAM_ARRAYS);
+        let three = ExpectedValues::new(Element::F64, STREAM_ARRAYS);
         // SAFETY: all elements were filled above.
         assert_eq!(unsafe { three.check(&args, 0) }, Ok(()));
         let without =
-            Args { at: [args.at[0], args.at[1], args.at[2], NonNull::dangling()], ..args };
+            LoopArgs { at: [args.at[0], args.at[1], args.at[2], NonNull::dangling()], ..args };
         // SAFETY: the fourth array is not used.
         unsafe { three.fill(&without) };
     }
 
     #[test]
     fn single_wrong_element_is_located() {
-        let values = Values::new(Element::F64, STREAM_ARRAYS);
+        let values = ExpectedValues::new(Element::F64, STREAM_ARRAYS);
         let (_arrays, args) = filled(&values);
         // SAFETY: element 4711 of b is one of the 10000, and no other thread uses it.
         unsafe { *args.at[1].cast::<f64>().add(4711).as_ptr() += 1e-9 };
@@ -297,7 +297,7 @@ mod tests {
     #[test]
     fn nan_and_infinity_fail_check() {
         for poison in [f64::NAN, f64::INFINITY] {
-            let values = Values::new(Element::F64, STREAM_ARRAYS);
+            let values = ExpectedValues::new(Element::F64, STREAM_ARRAYS);
             let (_arrays, args) = filled(&values);
             for i in 0..args.n {
                 // SAFETY: i is below n, and no other thread uses the array.
@@ -312,7 +312,7 @@ mod tests {
     #[test]
     fn correct_arrays_pass_check() {
         for element in [Element::F64, Element::F32] {
-            let values = Values::new(element, ARRAYS);
+            let values = ExpectedValues::new(element, ARRAYS);
             let (_arrays, args) = filled(&values);
             // SAFETY: all elements were filled.
             assert_eq!(unsafe { values.check(&args, 0) }, Ok(()));

@@ -2,8 +2,8 @@
 //! [`Variant`] and every [`ResidentLoop`] can be run.
 
 use super::bodies;
-use super::builds::Build;
-use super::entry::{AccessOrder, Args};
+use super::builds::LoopBuild;
+use super::entry::{AccessOrder, LoopArgs};
 use super::isa::{self, Isa};
 use super::shape::{Element, KernelShape, SideBySide, Stores};
 #[cfg(target_arch = "aarch64")]
@@ -12,7 +12,7 @@ use super::table::Kernel;
 use std::cmp::Reverse;
 
 /// All compiled loops, for all instruction sets of the target.
-static BUILDS: &[&[&[Build]]] = &[
+static BUILDS: &[&[&[LoopBuild]]] = &[
     bodies::all::<isa::Portable>(),
     #[cfg(target_arch = "x86_64")]
     bodies::all::<isa::Sse2>(),
@@ -29,7 +29,7 @@ static BUILDS: &[&[&[Build]]] = &[
 /// Compiled loop of a kernel that this processor can run. Only [`find`] creates it.
 #[derive(Debug, Clone, Copy)]
 pub struct Variant {
-    build: &'static Build,
+    build: &'static LoopBuild,
     shape: KernelShape,
 }
 
@@ -56,7 +56,7 @@ impl Variant {
     /// written must be writable, and no other thread may use it. Each array read must be the array written, or must not
     /// overlap with it.
     #[inline]
-    pub unsafe fn run(&self, args: &Args) -> f64 {
+    pub unsafe fn run(&self, args: &LoopArgs) -> f64 {
         // SAFETY: the instruction set was detected before the loop was returned; the caller guarantees the other
         // conditions.
         unsafe { (self.build.run)(args, AccessOrder::from_shape(self.shape)) }
@@ -67,7 +67,7 @@ impl Variant {
 /// [`resident_loops`] creates it.
 #[derive(Debug, Clone, Copy)]
 pub struct ResidentLoop {
-    build: &'static Build,
+    build: &'static LoopBuild,
     shape: KernelShape,
 }
 
@@ -90,14 +90,14 @@ impl ResidentLoop {
     /// [`LINE`](super::LINE); `n` must be a multiple of the number of elements per line. The arrays must not overlap.
     /// No other thread may write the arrays, or read the array that the kernel writes.
     #[inline]
-    pub unsafe fn run(&self, args: &Args) -> f64 {
+    pub unsafe fn run(&self, args: &LoopArgs) -> f64 {
         // SAFETY: the instruction set was detected before the loop was returned; the caller guarantees the other
         // conditions.
         unsafe { (self.build.run)(args, AccessOrder::from_shape(self.shape)) }
     }
 }
 
-pub(super) fn builds() -> impl Iterator<Item = &'static Build> {
+pub(super) fn builds() -> impl Iterator<Item = &'static LoopBuild> {
     BUILDS.iter().flat_map(|kernels| kernels.iter()).flat_map(|builds| builds.iter())
 }
 
@@ -116,7 +116,8 @@ pub fn find(kernel: Kernel, element: Element, shape: KernelShape) -> Option<Vari
         SideBySide::ONE => SideBySide::ONE,
         _ => SideBySide::ABOVE_ONE,
     };
-    let wanted = KernelShape { prefetch: shape.prefetch.kind(), side_by_side, ..shape };
+    let wanted =
+        KernelShape { prefetch: shape.prefetch.without_distances(), side_by_side, ..shape };
     builds()
         .find(|build| {
             (build.kernel, build.element, build.resident) == (kernel, element, false)
@@ -127,7 +128,7 @@ pub fn find(kernel: Kernel, element: Element, shape: KernelShape) -> Option<Vari
 }
 
 /// Returns the shapes of a compiled loop for tests, with different numbers of pages side by side.
-fn shapes(build: &Build) -> impl Iterator<Item = KernelShape> {
+fn shapes(build: &LoopBuild) -> impl Iterator<Item = KernelShape> {
     let shape = build.shape;
     let pages: &[u8] = if shape.side_by_side == SideBySide::ABOVE_ONE { &[2, 4, 8] } else { &[1] };
     let known = pages.iter().filter_map(|pages| SideBySide::new(*pages));

@@ -32,21 +32,21 @@ pub(crate) struct Elimination {
 
 /// Largest absolute value of a column, and the first row with it; the value is -1 if the column is empty or
 /// contains only NaN.
-pub(crate) type Largest = (f64, usize);
+pub(crate) type LargestValue = (f64, usize);
 
 dispatched! {
     /// Returns the largest absolute value of `rows` values, and the first row with it.
     ///
     /// # Safety
     /// The processor must support the instruction set; `x` must point to `rows` values.
-    pub(crate) unsafe fn largest(x: *const f64, rows: usize) -> Largest = largest_body;
+    pub(crate) unsafe fn find_largest(x: *const f64, rows: usize) -> LargestValue = largest_body;
 
     /// Computes `x *= inverse; rest -= x pivot_row`; returns the largest absolute value in the first column of `rest`.
     ///
     /// # Safety
     /// The processor must support the instruction set. The pointers must be valid for the given sizes, and no other
     /// thread may use the written memory.
-    pub(crate) unsafe fn eliminate(job: Elimination) -> Largest = eliminate_body;
+    pub(crate) unsafe fn eliminate(job: Elimination) -> LargestValue = eliminate_body;
 
     /// Computes `C -= A B` for few columns of A.
     ///
@@ -86,13 +86,13 @@ fn row_with_value(x: &[f64], start: usize, value: f64) -> usize {
     start + x[start..].iter().position(|x| x.abs() == value).unwrap_or(0)
 }
 
-/// Body of [`largest`].
+/// Body of [`find_largest`].
 ///
 /// # Safety
-/// The requirements of [`largest`] apply.
+/// The requirements of [`find_largest`] apply.
 #[inline(always)]
 #[allow(clippy::extra_unused_type_parameters, reason = "every dispatched body has one")]
-unsafe fn largest_body<S: InstructionSet>(x: *const f64, rows: usize) -> Largest {
+unsafe fn largest_body<S: InstructionSet>(x: *const f64, rows: usize) -> LargestValue {
     // SAFETY: the caller meets the requirements of this function.
     let x = unsafe { std::slice::from_raw_parts(x, rows) };
     let mut best = -1.0;
@@ -111,7 +111,7 @@ unsafe fn largest_body<S: InstructionSet>(x: *const f64, rows: usize) -> Largest
 /// # Safety
 /// The requirements of [`eliminate`] apply.
 #[inline(always)]
-unsafe fn eliminate_body<S: InstructionSet>(job: Elimination) -> Largest {
+unsafe fn eliminate_body<S: InstructionSet>(job: Elimination) -> LargestValue {
     let Elimination { x, rest, ld, rows, columns, pivot_row, inverse } = job;
     let mut best = -1.0;
     let mut at = 0;
@@ -323,7 +323,7 @@ mod tests {
                 assert_eq!(value, expected);
                 assert!(rows == 0 || next[row].abs() == expected);
                 // SAFETY: `next` contains at least `rows` values.
-                assert_eq!(unsafe { largest(isa, next.as_ptr(), rows) }, (value, row));
+                assert_eq!(unsafe { find_largest(isa, next.as_ptr(), rows) }, (value, row));
             }
         }
     }

@@ -99,7 +99,7 @@ fn fill_columns(
 ///
 /// # Errors
 /// Fails if a thread fails.
-pub fn check(
+pub fn compute_residual(
     team: &mut Team,
     source: &dyn MatrixSource,
     x: &[f64],

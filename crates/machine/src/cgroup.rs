@@ -21,7 +21,7 @@ pub struct CgroupLimits {
     /// Smallest CPU quota of all groups, in CPUs; 1.5 means the time of one and a half CPUs.
     pub cpus: Option<f64>,
     /// Share (0 to 1) of the scheduling periods in which the group with the smallest quota was stopped.
-    pub throttled: Option<Fraction>,
+    pub throttled_share: Option<Fraction>,
 }
 
 /// Version of the kernel's control group interface.
@@ -78,21 +78,21 @@ pub struct Throttling {
     /// Number of periods in which threads of the group ran.
     pub periods: u64,
     /// Number of periods in which threads were stopped, because the quota was used up.
-    pub throttled: u64,
+    pub throttled_periods: u64,
     /// Time for which threads were stopped, summed over CPUs.
-    pub stopped: Seconds,
+    pub stopped_time: Seconds,
 }
 
 impl Throttling {
     /// Returns the share of the periods in which threads were stopped; 0 if there were no periods.
     pub fn share(&self) -> Fraction {
-        Fraction(self.throttled as f64 / self.periods.max(1) as f64)
+        Fraction(self.throttled_periods as f64 / self.periods.max(1) as f64)
     }
 
     /// Reads the counters of a group; `None` without a quota.
     fn group_counters(root: &SysRoot, version: CgroupVersion, folder: &str) -> Option<Self> {
         let stat = root.text(&format!("{folder}/cpu.stat"))?;
-        let stopped = match version {
+        let stopped_time = match version {
             CgroupVersion::One => {
                 number_after_key(&stat, "throttled_time").map(|nanos| nanos as f64 * 1e-9)
             }
@@ -102,8 +102,8 @@ impl Throttling {
         };
         Some(Self {
             periods: number_after_key(&stat, "nr_periods")?,
-            throttled: number_after_key(&stat, "nr_throttled")?,
-            stopped: Seconds(stopped.unwrap_or(0.0)),
+            throttled_periods: number_after_key(&stat, "nr_throttled")?,
+            stopped_time: Seconds(stopped_time.unwrap_or(0.0)),
         })
     }
 
@@ -111,8 +111,8 @@ impl Throttling {
     fn since(&self, earlier: &Self) -> Self {
         Self {
             periods: self.periods.saturating_sub(earlier.periods),
-            throttled: self.throttled.saturating_sub(earlier.throttled),
-            stopped: Seconds((self.stopped - earlier.stopped).0.max(0.0)),
+            throttled_periods: self.throttled_periods.saturating_sub(earlier.throttled_periods),
+            stopped_time: Seconds((self.stopped_time - earlier.stopped_time).0.max(0.0)),
         }
     }
 }
@@ -152,11 +152,11 @@ impl ThrottlingReading {
         for (folder, now) in &self.groups {
             let Some(before) = earlier.group_counters(folder) else { continue };
             let change = now.since(before);
-            if change.throttled > 0 {
+            if change.throttled_periods > 0 {
                 stopped.push(change);
             }
         }
-        stopped.into_iter().max_by_key(|change| change.throttled)
+        stopped.into_iter().max_by_key(|change| change.throttled_periods)
     }
 }
 
@@ -287,7 +287,7 @@ fn cpus(root: &SysRoot, version: CgroupVersion, folder: &str, limits: &mut Cgrou
     if limits.cpus.is_none_or(|min| cpus < min) {
         limits.cpus = Some(cpus);
         let stat = root.text(&format!("{folder}/cpu.stat")).unwrap_or_default();
-        limits.throttled = number_after_key(&stat, "nr_throttled")
+        limits.throttled_share = number_after_key(&stat, "nr_throttled")
             .zip(number_after_key(&stat, "nr_periods").filter(|periods| *periods > 0))
             .map(|(throttled, periods)| Fraction(throttled as f64 / periods as f64));
     }
@@ -337,7 +337,7 @@ mod tests {
                 memory: Some(900_000),
                 memory_left: Some(700_000),
                 cpus: Some(2.0),
-                throttled: Some(Fraction(0.25)),
+                throttled_share: Some(Fraction(0.25)),
             }
         );
     }
@@ -363,7 +363,7 @@ mod tests {
                 memory: Some(5000),
                 memory_left: Some(4000),
                 cpus: None,
-                throttled: None
+                throttled_share: None
             }
         );
     }
@@ -390,7 +390,8 @@ mod tests {
         count(&folder, "sys/fs/cgroup/job", [1147, 244], "throttled_usec 15500000");
         count(&folder, "sys/fs/cgroup/job/step", [1147, 0], "throttled_usec 0");
         let during = ThrottlingReading::read(&root).since(&before).unwrap();
-        let expected = Throttling { periods: 147, throttled: 144, stopped: Seconds(10.5) };
+        let expected =
+            Throttling { periods: 147, throttled_periods: 144, stopped_time: Seconds(10.5) };
         assert_eq!(during, expected);
         assert!(during.share() > Fraction(0.97));
     }
@@ -411,7 +412,8 @@ mod tests {
         let before = ThrottlingReading::read(&root);
         count(&folder, group, [157, 153], "throttled_time 12500000000");
         let during = ThrottlingReading::read(&root).since(&before).unwrap();
-        let expected = Throttling { periods: 147, throttled: 144, stopped: Seconds(10.5) };
+        let expected =
+            Throttling { periods: 147, throttled_periods: 144, stopped_time: Seconds(10.5) };
         assert_eq!(during, expected);
     }
 

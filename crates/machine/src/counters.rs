@@ -10,7 +10,7 @@ mod open;
 pub use flops::FlopCounters;
 pub use open::{CounterReading, CycleCounter, MemoryCounters, MemoryTraffic};
 
-use crate::Unavailable;
+use crate::UnavailableReason;
 use crate::host;
 use crate::processor::{self, ProcessorIdentity};
 use crate::root::{SysRoot, list};
@@ -98,7 +98,7 @@ fn table() -> &'static Table {
 /// # Errors
 /// Fails if the kernel lists no PMU of the memory controllers, or only an unsupported one. The text contains the
 /// remedy, if there is one.
-pub(crate) fn find(root: &SysRoot) -> Result<CounterPlan, Unavailable> {
+pub(crate) fn find(root: &SysRoot) -> Result<CounterPlan, UnavailableReason> {
     let chip = processor::read(root);
     let pmus = root.names(DEVICES);
     for family in table().family.iter().filter(|family| family.is_for(chip.identity.as_ref())) {
@@ -117,7 +117,7 @@ pub(crate) fn find(root: &SysRoot) -> Result<CounterPlan, Unavailable> {
             return Ok(CounterPlan { family: family.name.clone(), events });
         }
     }
-    Err(Unavailable(absence_reason(root, &pmus, host::hypervisor(root, &chip))))
+    Err(UnavailableReason(absence_reason(root, &pmus, host::hypervisor(root, &chip))))
 }
 
 /// Returns the reason why memory traffic cannot be counted.

@@ -7,12 +7,12 @@
 use crate::catalog::{self, Microarchitecture, ProcessorEntry};
 use crate::dimms::{self, DimmSpec};
 use crate::ids::CpuId;
-use crate::processor::{self, Chip, ProcessorIdentity};
+use crate::processor::{self, ProcessorIdentity, ReportedProcessor};
 use crate::root::SysRoot;
 use crate::topology::{SpeedClass, Topology, TopologyNumaNode, TopologySource};
 use crate::{cgroup, clock, devices, disks, host, memory, process_limits, software};
 use nodegauge_measure::Hertz;
-use nodegauge_measure::quantity::counted;
+use nodegauge_measure::quantity::count_in_words;
 use nodegauge_measure::record::{
     ClockBasis, CoreClass, Figure, Machine, Memory, NumaNode, Processor,
 };
@@ -80,10 +80,10 @@ fn variables(root: &SysRoot) -> impl Iterator<Item = (String, String)> {
 
 /// Returns the identification of the processor, from the processor itself, or from hwloc and the user for a
 /// described machine.
-fn chip(topology: &Topology, root: &SysRoot, options: &DescribeOptions) -> Chip {
+fn chip(topology: &Topology, root: &SysRoot, options: &DescribeOptions) -> ReportedProcessor {
     let mut chip = match topology.source {
         TopologySource::Live => processor::read(root),
-        TopologySource::Xml(_) | TopologySource::Synthetic(_) => Chip::default(),
+        TopologySource::Xml(_) | TopologySource::Synthetic(_) => ReportedProcessor::default(),
     };
     if chip.identity.is_none() {
         chip.identity = topology.identification.clone().map(|(vendor, family, model)| {
@@ -118,7 +118,7 @@ struct Clocks {
 /// Returns the clock from which the peak is computed, with its source. This is the base clock, which every core
 /// sustains under any load; if it is unknown, the measured clock.
 fn clock(
-    chip: &Chip,
+    chip: &ReportedProcessor,
     entry: Option<&ProcessorEntry>,
     clocks: Clocks,
 ) -> Option<(Hertz, ClockBasis)> {
@@ -132,7 +132,7 @@ fn clock(
 
 fn processor(
     topology: &Topology,
-    chip: &Chip,
+    chip: &ReportedProcessor,
     entry: Option<&ProcessorEntry>,
     clocks: Clocks,
 ) -> Processor {
@@ -181,7 +181,7 @@ pub fn core_peak(processor: &Processor, cores: u32) -> Option<Figure> {
         let terms: Vec<String> = groups
             .iter()
             .map(|of| {
-                let group = counted(of.cores as usize, &format!("{} core", of.class));
+                let group = count_in_words(of.cores as usize, &format!("{} core", of.class));
                 format!("{group} x {}", of.clock)
             })
             .collect();
@@ -203,7 +203,7 @@ pub fn core_peak(processor: &Processor, cores: u32) -> Option<Figure> {
         value: processor::peak(cores, hz, per_cycle).0,
         basis: format!(
             "{} x {hz} ({hz_basis}) x {per_cycle} FLOP/cycle",
-            counted(cores as usize, "core")
+            count_in_words(cores as usize, "core")
         ),
         detail: Some(detail),
         at_most: false,
@@ -276,9 +276,10 @@ fn numbers<'a>(cpus: impl Iterator<Item = &'a CpuId>) -> Vec<u32> {
 
 /// Returns the CPUs of a NUMA node that this process may not use.
 fn unusable(topology: &Topology, node: &TopologyNumaNode) -> Vec<u32> {
-    let allowed: BTreeSet<CpuId> = topology.allowed().map(|thread| thread.cpu).collect();
+    let allowed_threads: BTreeSet<CpuId> =
+        topology.allowed_threads().map(|thread| thread.cpu).collect();
     let all = node.cpus.iter().chain(&node.absent_cpus);
-    numbers(all.filter(|cpu| !allowed.contains(cpu)))
+    numbers(all.filter(|cpu| !allowed_threads.contains(cpu)))
 }
 
 /// Returns the classes of cores, the fastest first.
@@ -290,7 +291,7 @@ fn core_classes(topology: &Topology) -> Vec<CoreClass> {
 
 /// Returns the description of the class of cores with this index.
 fn core_class(topology: &Topology, index: usize, class: &SpeedClass) -> CoreClass {
-    let threads = topology.threads.iter().filter(|thread| thread.efficiency == Some(index));
+    let threads = topology.threads.iter().filter(|thread| thread.speed_class == Some(index));
     let cores: BTreeSet<usize> = threads.clone().map(|thread| thread.core).collect();
     let cpus: Vec<CpuId> = threads.map(|thread| thread.cpu).collect();
     CoreClass {
@@ -344,7 +345,7 @@ fn system_memory_entry(
     let total = info.total.map(|total| total.saturating_sub(of_devices));
     Memory {
         bytes: if live { total } else { described.filter(|bytes| *bytes > 0) },
-        available: if live { memory::remaining(root) } else { None },
+        available: if live { memory::remaining_bytes(root) } else { None },
         cgroup_limit: limits.memory,
         process_limit: own.memory,
         swap_used: info.swap_used,
@@ -452,7 +453,7 @@ mod tests {
     #[test]
     fn dimms_option_takes_precedence_over_the_catalog() {
         let options = DescribeOptions {
-            dimms: Some(DimmSpec { channels: 16, mts: 3200 }),
+            dimms: Some(DimmSpec { channels: 16, mt_per_s: 3200 }),
             ..named("EPYC 9654")
         };
         let theoretical = described(GENOA, &options).memory.theoretical.unwrap();

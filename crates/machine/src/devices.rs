@@ -74,7 +74,7 @@ pub fn placement_devices(topology: &Topology, root: &SysRoot) -> Vec<PciDevice> 
     let described = describe_devices(topology, root, false);
     let mut reached = Vec::new();
     for (device, pci) in described.iter().zip(&topology.devices) {
-        if !pci.computes() || visible::access_problem(device, pci, root).is_none() {
+        if !pci.is_accelerator() || visible::access_problem(device, pci, root).is_none() {
             reached.push(pci.clone());
         }
     }
@@ -108,7 +108,7 @@ fn described_by_bus(topology: &Topology, pci: &PciDevice) -> Device {
         driver: None,
         driver_version: None,
         state: None,
-        networks: if pci.computes() { networks(topology, pci) } else { Vec::new() },
+        networks: if pci.is_accelerator() { networks(topology, pci) } else { Vec::new() },
         hidden: Vec::new(),
     }
 }
@@ -131,7 +131,7 @@ fn networks(topology: &Topology, pci: &PciDevice) -> Vec<NearNetwork> {
 
 /// Adds the data of the kernel and its drivers.
 fn add_kernels_view(device: &mut Device, pci: &PciDevice, root: &SysRoot) {
-    let driver = std::fs::read_link(root.path(&pci::file(&pci.address, "driver"))).ok();
+    let driver = std::fs::read_link(root.path(&pci::sysfs_file(&pci.address, "driver"))).ok();
     let driver = driver.and_then(|path| Some(path.file_name()?.to_str()?.to_owned()));
     device.driver_version =
         driver.as_ref().and_then(|driver| root.text(&format!("sys/module/{driver}/version")));

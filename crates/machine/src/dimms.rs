@@ -37,7 +37,7 @@ pub struct DimmSpec {
     /// Number of populated channels of all sockets.
     pub channels: u32,
     /// Speed in million transfers per second.
-    pub mts: u32,
+    pub mt_per_s: u32,
 }
 
 impl FromStr for DimmSpec {
@@ -52,25 +52,25 @@ impl FromStr for DimmSpec {
             .ok_or_else(|| cursor.error_at(0, "expected 1 to 1024 channels"))?;
         cursor.expect('x', "expected 'x' after the number of channels")?;
         let at = cursor.position();
-        let mts = cursor.number("expected the speed of the modules in MT/s")?;
-        let mts = u32::try_from(mts)
+        let mt_per_s = cursor.number("expected the speed of the modules in MT/s")?;
+        let mt_per_s = u32::try_from(mt_per_s)
             .ok()
-            .filter(|_| MTS.contains(&mts))
+            .filter(|_| MTS.contains(&mt_per_s))
             .ok_or_else(|| cursor.error_at(at, "expected 200 to 20000 MT/s"))?;
         cursor.finish("expected nothing after the MT/s")?;
-        Ok(Self { channels, mts })
+        Ok(Self { channels, mt_per_s })
     }
 }
 
 impl fmt::Display for DimmSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}x{}", self.channels, self.mts)
+        write!(f, "{}x{}", self.channels, self.mt_per_s)
     }
 }
 
 /// Memory modules that the firmware lists.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Modules {
+pub struct MemoryModules {
     /// Populated slots, in the order of the firmware's list.
     pub dimms: Vec<Dimm>,
     /// Number of populated channels.
@@ -90,7 +90,7 @@ pub struct Modules {
 
 /// Reads the modules from the firmware's table, which only root can read. Returns `None` if the table cannot be read or
 /// lists no modules.
-pub fn modules(root: &SysRoot) -> Option<Modules> {
+pub fn modules(root: &SysRoot) -> Option<MemoryModules> {
     parse(root.bytes("sys/firmware/dmi/tables/DMI")?)
 }
 
@@ -118,7 +118,7 @@ struct DimmSlot {
 }
 
 /// Parses the modules of an SMBIOS structure table.
-pub fn parse(table: Vec<u8>) -> Option<Modules> {
+pub fn parse(table: Vec<u8>) -> Option<MemoryModules> {
     let data = SMBiosData::from_vec_and_version(table, None);
     let devices: Vec<SMBiosMemoryDevice<'_>> = data.defined_struct_iter().collect();
     let mut slots: Vec<DimmSlot> = devices.iter().filter_map(slot).collect();
@@ -133,7 +133,7 @@ pub fn parse(table: Vec<u8>) -> Option<Modules> {
     let speeds: Option<Vec<TransfersPerSec>> =
         slots.iter().map(|slot| slot.dimm.transfers_per_s).collect();
     let bits = slots.iter().filter_map(|slot| slot.dimm.data_bits).max();
-    Some(Modules {
+    Some(MemoryModules {
         channels: counted.channels,
         basis: counted.basis,
         channel_bytes: bits.map_or(CHANNEL_BYTES, |bits| bits / 8),
@@ -346,7 +346,7 @@ pub fn group_by_channel(dimms: &[Dimm]) -> Vec<ChannelModules<'_>> {
 
 /// Describes what else limits the theoretical bandwidth of these modules: several modules per channel, channels of
 /// different capacities, empty channels.
-fn population(modules: &Modules) -> String {
+fn population(modules: &MemoryModules) -> String {
     let channels = group_by_channel(&modules.dimms);
     let counts = channels.iter().map(|channel| channel.modules);
     let capacities = channels.iter().map(|channel| channel.bytes);
@@ -373,7 +373,7 @@ fn population(modules: &Modules) -> String {
 /// is an upper bound, and `sockets` must be the result of [`sockets_behind_guest`].
 pub fn describe_memory(
     option: Option<DimmSpec>,
-    firmware: Option<&Modules>,
+    firmware: Option<&MemoryModules>,
     catalog: Option<(&SocketMemory, &str)>,
     sockets: u32,
     guest: bool,
@@ -389,7 +389,7 @@ pub fn describe_memory(
             |max: u32| (max + 1..=max * MODULES_PER_CHANNEL as u32).contains(&spec.channels);
         let exceeded = known.filter(|(max, _)| is_of_modules(*max));
         (channels, bytes) = (exceeded.map_or(spec.channels, |(max, _)| max), CHANNEL_BYTES);
-        transfers = TransfersPerSec(f64::from(spec.mts) * 1e6);
+        transfers = TransfersPerSec(f64::from(spec.mt_per_s) * 1e6);
         technology = firmware.and_then(|modules| modules.technology.clone());
         basis = "option";
         let limited = exceeded.map_or_else(String::new, |(max, of)| {
@@ -397,8 +397,8 @@ pub fn describe_memory(
         });
         detail = format!(
             "{} x {} MT/s x {bytes} B, from --dimms {spec}{limited}",
-            quantity::counted(channels as usize, "channel"),
-            spec.mts
+            quantity::count_in_words(channels as usize, "channel"),
+            spec.mt_per_s
         );
     } else if let Some((modules, speed)) = by_firmware {
         let counted;
@@ -407,7 +407,7 @@ pub fn describe_memory(
         technology = modules.technology.clone();
         basis = "DMI";
         let population = population(modules);
-        let all = quantity::counted(channels as usize, "channel");
+        let all = quantity::count_in_words(channels as usize, "channel");
         detail = format!("{all} x {speed} x {bytes} B ({counted}{population})");
     } else if let Some((memory, of)) = catalog {
         let part = match (guest, sockets) {
@@ -521,7 +521,7 @@ fn dram_bandwidth(machine: &Machine, holding: &[u32]) -> Option<Figure> {
 /// Returns the number of populated channels, and the method by which they were counted. If one module per channel
 /// was assumed, the number is at most the number of channels of the processors.
 fn populated(
-    modules: &Modules,
+    modules: &MemoryModules,
     catalog: Option<&SocketMemory>,
     sockets: u32,
 ) -> (u32, &'static str) {

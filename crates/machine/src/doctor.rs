@@ -30,7 +30,7 @@ struct ExaminedNode<'a> {
 impl ExaminedNode<'_> {
     /// Returns the CPUs that this process may use, in the order of the topology.
     fn allowed(&self) -> Vec<u32> {
-        self.topology.allowed().map(|thread| thread.cpu.0).collect()
+        self.topology.allowed_threads().map(|thread| thread.cpu.0).collect()
     }
 
     /// Returns the catalog entry of the processor.
@@ -83,7 +83,7 @@ const LIVE_CHECKS: [DoctorCheck; 35] = {
         ("swap-in-use", Info, memory::swap),
         ("numa-balancing", Warning, memory::balancing),
         ("fragmented-memory", Warning, memory::fragmented_memory),
-        ("reboot-helps", Info, memory::reboot_helps),
+        ("reboot-helps", Info, memory::degraded_since_boot),
         ("dirty-pages", Warning, memory::dirty_pages),
         ("channels-empty", Warning, memory::channels),
         ("channels-unequal", Warning, memory::unequal_channels),
@@ -107,7 +107,7 @@ const DESCRIBED_CHECKS: [DoctorCheck; 5] = {
     use Severity::Info;
     [
         ("core-classes", Info, shape::classes),
-        ("no-cores", Info, shape::without_cores),
+        ("no-cores", Info, shape::unknown_cores),
         ("memory-side-cache", Info, shape::side_caches),
         ("memory-kinds", Info, shape::kinds),
         ("theoretical-unknown", Info, memory::unknown_theoretical_bandwidth),

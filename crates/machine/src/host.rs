@@ -1,7 +1,7 @@
 //! Environment of the processor, from the kernel's files: kernel, host name, hypervisor, container, frequency control
 //! and SMT.
 
-use crate::processor::Chip;
+use crate::processor::ReportedProcessor;
 use crate::root::{SysRoot, list};
 use nodegauge_measure::Hertz;
 use nodegauge_measure::record::{Circumstances, Firmware, Inherited};
@@ -37,7 +37,7 @@ const MIXED_MAKERS: [&str; 3] = ["Amazon EC2", "Google", "Microsoft"];
 /// Returns the hypervisor, e.g. `kvm`. The processor reports if there is a hypervisor, and usually its name.
 /// Otherwise the name comes from the firmware; if it is unknown, it is `hypervisor`. `None` means bare metal, as
 /// far as is known.
-pub fn hypervisor(root: &SysRoot, chip: &Chip) -> Option<String> {
+pub fn hypervisor(root: &SysRoot, chip: &ReportedProcessor) -> Option<String> {
     match chip.hypervisor.as_deref() {
         Some("") => Some(
             kernel_hypervisor(root)
@@ -329,11 +329,11 @@ pub fn is_root(root: &SysRoot) -> Option<bool> {
 mod tests {
     use super::*;
 
-    fn chip(architecture: &str, hypervisor: Option<&str>) -> Chip {
-        Chip {
+    fn chip(architecture: &str, hypervisor: Option<&str>) -> ReportedProcessor {
+        ReportedProcessor {
             architecture: Some(architecture.to_owned()),
             hypervisor: hypervisor.map(str::to_owned),
-            ..Chip::default()
+            ..ReportedProcessor::default()
         }
     }
 

@@ -66,7 +66,7 @@ impl LedgerReading {
         collected.add("EDAC", edac::read);
         collected.add("machine checks", processor::read_machine_checks);
         collected.add("throttling", processor::read_throttling);
-        collected.add("PCIe AER", links::errors);
+        collected.add("PCIe AER", links::read_errors);
         collected.add("InfiniBand", network::read);
         let CollectedCounters { counters, sources, .. } = collected;
         Self {
@@ -102,7 +102,7 @@ impl LedgerReading {
         }
         let gone = before.into_values();
         change.vanished = gone
-            .map(|counter| format!("{}: {}", counter.component, counter.kind.plural()))
+            .map(|counter| format!("{}: {}", counter.component, counter.kind.plural_name()))
             .collect();
         change
     }

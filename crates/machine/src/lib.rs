@@ -40,5 +40,5 @@ pub use host::{inherited_settings, is_runtime_variable, name as host_name, uptim
 pub use ids::{CpuId, NumaNodeId};
 pub use root::{SysRoot, list as number_list, number_ranges};
 pub use topology::{Topology, TopologySource};
-pub use unavailable::Unavailable;
+pub use unavailable::UnavailableReason;
 pub use usable_cpus::usable as usable_cpus;

@@ -50,7 +50,7 @@ fn from_system_call() -> MemInfo {
 
 /// Returns the memory in bytes that this process can still use, within its own limits and those of its control
 /// groups; `None` if it is unknown.
-pub fn remaining(root: &SysRoot) -> Option<u64> {
+pub fn remaining_bytes(root: &SysRoot) -> Option<u64> {
     let of_groups = cgroup::limits(root).memory_left;
     let of_process = process_limits::limits(root).memory_left;
     [info(root).available, of_groups, of_process].into_iter().flatten().min()
@@ -235,7 +235,7 @@ mod tests {
     fn memory_is_read_from_proc_and_from_system_call() {
         let info = info(&SysRoot::live());
         assert!(info.total > info.available && info.available > Some(0));
-        assert!(remaining(&SysRoot::live()) > Some(0));
+        assert!(remaining_bytes(&SysRoot::live()) > Some(0));
         // Without /proc, the system call reports the same memory, and no more of it is available.
         let called = from_system_call();
         let total = |of: MemInfo| of.total.unwrap() as f64;

@@ -65,7 +65,7 @@ impl PciDevice {
     }
 
     /// True for an accelerator; false for a network adapter.
-    pub fn computes(&self) -> bool {
+    pub fn is_accelerator(&self) -> bool {
         self.kind != DeviceKind::Network
     }
 
@@ -110,19 +110,19 @@ pub fn list_devices(root: &SysRoot) -> Vec<PciDevice> {
 }
 
 /// Returns the path of a file of the device at `address`.
-pub(crate) fn file(address: &str, name: &str) -> String {
+pub(crate) fn sysfs_file(address: &str, name: &str) -> String {
     format!("{BUS}/{address}/{name}")
 }
 
 /// Returns the lanes of the device at `address`, from the file `name`; `None` if the device is not on PCI Express,
 /// for which the kernel reports 0 or 255 lanes.
 fn lanes(root: &SysRoot, address: &str, name: &str) -> Option<u32> {
-    root.value::<u32>(&file(address, name)).filter(|lanes| (1..=32).contains(lanes))
+    root.value::<u32>(&sysfs_file(address, name)).filter(|lanes| (1..=32).contains(lanes))
 }
 
 /// Returns the rate of a link in transfers per second and lane; `None` if it is unknown.
 fn speed(root: &SysRoot, address: &str, name: &str) -> Option<TransfersPerSec> {
-    let text = root.text(&file(address, name))?;
+    let text = root.text(&sysfs_file(address, name))?;
     let rate: f64 = text.split(' ').next()?.parse().ok()?;
     Some(TransfersPerSec(rate * 1e9))
 }
@@ -147,19 +147,19 @@ pub(crate) fn link(root: &SysRoot, address: &str, port: Option<&str>) -> PciLink
 
 /// Returns the hexadecimal number in a file of the device at `address`.
 fn number(root: &SysRoot, address: &str, name: &str) -> Option<u32> {
-    let text = root.text(&file(address, name))?;
+    let text = root.text(&sysfs_file(address, name))?;
     u32::from_str_radix(text.strip_prefix("0x")?, 16).ok()
 }
 
 /// Returns the names in these subfolders of the device at `address`.
 fn names(root: &SysRoot, address: &str, folders: &[&str]) -> Vec<String> {
-    folders.iter().flat_map(|folder| root.names(&file(address, folder))).collect()
+    folders.iter().flat_map(|folder| root.names(&sysfs_file(address, folder))).collect()
 }
 
 fn read(root: &SysRoot, address: String) -> Option<PciDevice> {
     let class = (number(root, &address, "class")? >> 8) as u16;
     // Virtual functions for guests are not listed as separate devices.
-    if !CLASSES.contains(&(class >> 8)) || root.exists(&file(&address, "physfn")) {
+    if !CLASSES.contains(&(class >> 8)) || root.exists(&sysfs_file(&address, "physfn")) {
         return None;
     }
     let vendor = number(root, &address, "vendor")? as u16;
@@ -167,9 +167,9 @@ fn read(root: &SysRoot, address: String) -> Option<PciDevice> {
     let fast = names(root, &address, &FAST_NETWORKS);
     let kind = kind(class, vendor, device, !fast.is_empty())?;
     let names = [fast, names(root, &address, &NAMES)].concat();
-    let cpus = root.numbers(&file(&address, "local_cpulist")).unwrap_or_default();
+    let cpus = root.numbers(&sysfs_file(&address, "local_cpulist")).unwrap_or_default();
     // The value is -1 if the firmware does not report a node.
-    let node = root.value(&file(&address, "numa_node")).map(NumaNodeId);
+    let node = root.value(&sysfs_file(&address, "numa_node")).map(NumaNodeId);
     Some(PciDevice {
         kind,
         vendor,
@@ -187,7 +187,7 @@ fn read(root: &SysRoot, address: String) -> Option<PciDevice> {
 }
 
 /// Returns the NUMA nodes that consist of device memory, with the devices' addresses.
-pub(crate) fn memory_nodes(root: &SysRoot) -> BTreeMap<NumaNodeId, String> {
+pub(crate) fn device_memory_nodes(root: &SysRoot) -> BTreeMap<NumaNodeId, String> {
     let mut nodes = BTreeMap::new();
     for address in root.names(NVIDIA_GPUS) {
         let status = root.text(&format!("{NVIDIA_GPUS}/{address}/numa_status"));

@@ -4,10 +4,10 @@
 //! comes from the numbers of thermal and power events that Intel's drivers count. If counters are missing or may
 //! not be read by this user, the result contains the reason.
 
-use crate::Unavailable;
+use crate::UnavailableReason;
 use crate::root::SysRoot;
 use nodegauge_measure::Joules;
-use nodegauge_measure::quantity::counted;
+use nodegauge_measure::quantity::count_in_words;
 
 /// Energy counters of a node; each package is counted once.
 #[derive(Debug, Clone, PartialEq)]
@@ -81,16 +81,16 @@ impl EnergyMeter {
     ///
     /// # Errors
     /// Fails if there are no readable counters; the text contains the reason.
-    pub fn find(root: &SysRoot) -> Result<Self, Unavailable> {
+    pub fn find(root: &SysRoot) -> Result<Self, UnavailableReason> {
         let rapl = rapl(root);
         let hwmon = hwmon(root);
         for (kind, counters) in [("RAPL", &rapl), ("amd_energy", &hwmon)] {
             if !counters.is_empty() && counters.iter().all(|counter| counter.is_readable(root)) {
-                let basis = format!("{kind}, {}", counted(counters.len(), "package"));
+                let basis = format!("{kind}, {}", count_in_words(counters.len(), "package"));
                 return Ok(Self { root: root.clone(), counters: counters.clone(), basis });
             }
         }
-        Err(Unavailable(match rapl.first().or(hwmon.first()) {
+        Err(UnavailableReason(match rapl.first().or(hwmon.first()) {
             Some(counter) => format!("/{} cannot be read by this user", counter.file),
             None => "this node has neither RAPL nor hwmon energy counters".to_owned(),
         }))

@@ -36,7 +36,7 @@ impl fmt::Display for ProcessorIdentity {
 
 /// Data that a processor reports about itself.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Chip {
+pub struct ReportedProcessor {
     /// Architecture: `x86_64`, `aarch64`, ...; `None` if a recording does not contain it.
     pub architecture: Option<String>,
     /// Name of the processor.
@@ -51,7 +51,7 @@ pub struct Chip {
 }
 
 /// Reads the data of a machine's processor.
-pub fn read(root: &SysRoot) -> Chip {
+pub fn read(root: &SysRoot) -> ReportedProcessor {
     let described = root.text("proc/cpuinfo").map(|text| from_cpuinfo(&text));
     #[cfg(target_arch = "x86_64")]
     let described = described.or_else(|| root.is_live().then(from_cpuid));
@@ -136,12 +136,12 @@ impl<'a> CpuInfo<'a> {
 }
 
 /// Parses the first processor of a `/proc/cpuinfo`.
-fn from_cpuinfo(text: &str) -> Chip {
+fn from_cpuinfo(text: &str) -> ReportedProcessor {
     let cpuinfo = CpuInfo(text);
     let flags = cpuinfo.field("flags").or_else(|| cpuinfo.field("Features"));
     let words: Vec<&str> = flags.unwrap_or_default().split_whitespace().collect();
     let isa = ISA.iter().filter(|(_, flag)| words.contains(flag));
-    Chip {
+    ReportedProcessor {
         architecture: cpuinfo.architecture().map(str::to_owned),
         name: cpuinfo.field("model name").map(str::to_owned),
         identity: cpuinfo.x86_identity().or_else(|| cpuinfo.arm_identity()),
@@ -152,11 +152,11 @@ fn from_cpuinfo(text: &str) -> Chip {
 
 /// Returns the data of this processor from CPUID, in the form of `/proc/cpuinfo`.
 #[cfg(target_arch = "x86_64")]
-fn from_cpuid() -> Chip {
+fn from_cpuid() -> ReportedProcessor {
     let cpuid = raw_cpuid::CpuId::new();
     let features = cpuid.get_feature_info();
     let identity = features.as_ref().zip(cpuid.get_vendor_info());
-    Chip {
+    ReportedProcessor {
         architecture: Some("x86_64".to_owned()),
         name: cpuid.get_processor_brand_string().map(|name| name.as_str().trim().to_owned()),
         identity: identity.map(|(numbers, vendor)| ProcessorIdentity {

@@ -46,7 +46,7 @@ pub(crate) fn check(description: &str) -> Result<(), SyntaxError> {
 }
 
 /// Returns the error for a description that passes [`check`] but that hwloc refuses.
-pub(crate) fn refused(description: &str, problem: &str) -> SyntaxError {
+pub(crate) fn refusal_error(description: &str, problem: &str) -> SyntaxError {
     Cursor::new(WHAT, EXAMPLE, description).error(problem)
 }
 

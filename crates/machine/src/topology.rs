@@ -72,11 +72,11 @@ pub struct HardwareThread {
     /// Index into [`Topology::nodes`] of the nearest NUMA node.
     pub node: Option<usize>,
     /// Number of the thread within its core, beginning with 0.
-    pub sibling: u32,
+    pub index_in_core: u32,
     /// Speed class of the thread's core, on a machine with several kinds of cores; higher is faster. Kinds whose
     /// capacity or clock is within a tenth of the fastest kind belong to the class of that kind. `None` if all cores
     /// are of one class or their speed is unknown. Index into [`Topology::core_classes`].
-    pub efficiency: Option<usize>,
+    pub speed_class: Option<usize>,
     /// True if this process may run on the thread, according to its cpuset and affinity mask.
     pub allowed: bool,
 }
@@ -144,7 +144,7 @@ pub struct Topology {
 }
 
 /// Returns the version of hwloc's interface, e.g. `2.8` for hwloc 2.9.0.
-pub fn hwloc_interface() -> String {
+pub fn hwloc_interface_version() -> String {
     let version = hwlocality::hwloc_api_version();
     format!("{}.{}", version >> 16, version >> 8 & 0xff)
 }
@@ -176,11 +176,11 @@ impl Topology {
     /// Returns the devices that compute, in bus order. Drivers number them in this order if all are of one model,
     /// or if `CUDA_DEVICE_ORDER=PCI_BUS_ID` is set.
     pub fn accelerators(&self) -> impl Iterator<Item = &PciDevice> {
-        self.devices.iter().filter(|device| device.computes())
+        self.devices.iter().filter(|device| device.is_accelerator())
     }
 
     /// Returns the threads that this process may use, in logical order.
-    pub fn allowed(&self) -> impl Iterator<Item = &HardwareThread> {
+    pub fn allowed_threads(&self) -> impl Iterator<Item = &HardwareThread> {
         self.threads.iter().filter(|thread| thread.allowed)
     }
 
@@ -209,7 +209,7 @@ impl Topology {
 
     /// Returns the largest number of hardware threads per core.
     pub fn threads_per_core(&self) -> u32 {
-        self.threads.iter().map(|thread| thread.sibling + 1).max().unwrap_or(1)
+        self.threads.iter().map(|thread| thread.index_in_core + 1).max().unwrap_or(1)
     }
 
     /// Returns the total size in bytes and the number of the last-level caches that the given threads can use;
@@ -285,22 +285,22 @@ mod tests {
     fn xeon_phi_has_four_threads_per_core_and_private_caches() {
         let phi = synthetic("Package:1 NUMANode:1 L2Cache:61 L1dCache:1 Core:1 PU:4");
         assert_eq!((phi.threads.len(), phi.threads_per_core(), phi.llcs.len()), (244, 4, 61));
-        assert_eq!(phi.thread(CpuId(7)).map(|t| (t.core, t.sibling)), Some((1, 3)));
+        assert_eq!(phi.thread(CpuId(7)).map(|t| (t.core, t.index_in_core)), Some((1, 3)));
     }
 
     #[test]
     fn core_kinds_are_ranked() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/topologies/two-kinds.xml");
         let hybrid = Topology::load(&TopologySource::Xml(path.into())).unwrap();
-        let ranks: Vec<_> = hybrid.threads.iter().map(|thread| thread.efficiency).collect();
+        let ranks: Vec<_> = hybrid.threads.iter().map(|thread| thread.speed_class).collect();
         assert_eq!(ranks, [Some(0), Some(0), Some(1), Some(1)]);
         let nearly = described("five-kinds");
-        let classes: Vec<_> = nearly.threads.iter().map(|thread| thread.efficiency).collect();
+        let classes: Vec<_> = nearly.threads.iter().map(|thread| thread.speed_class).collect();
         // Clusters of five cores each: capacities 718 and 731, 997, 1017 and once 1024.
         let (slow, fast) = (Some(0), Some(1));
         assert_eq!(classes, [[slow; 5], [fast; 5], [slow; 5], [fast; 5]].concat());
         let alike = synthetic("Package:1 Core:4 PU:1");
-        assert!(alike.threads.iter().all(|thread| thread.efficiency.is_none()));
+        assert!(alike.threads.iter().all(|thread| thread.speed_class.is_none()));
     }
 
     fn described(name: &str) -> Topology {
@@ -326,7 +326,7 @@ mod tests {
     #[test]
     fn described_devices_have_numa_nodes() {
         let dgx = described("dgx-h100");
-        let kinds: Vec<bool> = dgx.devices.iter().map(PciDevice::computes).collect();
+        let kinds: Vec<bool> = dgx.devices.iter().map(PciDevice::is_accelerator).collect();
         assert_eq!(kinds, [false, true].repeat(8));
         let gpu = dgx.accelerators().nth(4).unwrap();
         assert_eq!((gpu.address.as_str(), gpu.node), ("0000:9d:00.0", Some(NumaNodeId(1))));
@@ -345,7 +345,7 @@ mod tests {
     #[test]
     fn live_topology_has_allowed_threads() {
         let live = Topology::load(&TopologySource::Live).unwrap();
-        assert!(live.allowed().count() >= 1);
+        assert!(live.allowed_threads().count() >= 1);
         assert!(live.threads.iter().all(|thread| thread.core < live.cores.len()));
     }
 

@@ -4,4 +4,4 @@
 /// the record or into a message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct Unavailable(pub String);
+pub struct UnavailableReason(pub String);

@@ -26,14 +26,14 @@ pub struct SyntaxError {
     /// Valid example, ready to be typed, e.g. `"--places '{0:4}:4:8'"`.
     pub example: &'static str,
     /// Name that was probably meant.
-    pub meant: Option<&'static str>,
+    pub suggestion: Option<&'static str>,
 }
 
 impl SyntaxError {
     /// Returns the character at the wrong position as text: `found 'x'` or `but the text ends here`.
     fn found(&self) -> String {
         match self.input.get(self.at..).and_then(|rest| rest.chars().next()) {
-            Some(c) => format!("found '{}'", legible::escaped(c.encode_utf8(&mut [0; 4]))),
+            Some(c) => format!("found '{}'", legible::escape_controls(c.encode_utf8(&mut [0; 4]))),
             None => "but the text ends here".to_owned(),
         }
     }
@@ -42,12 +42,12 @@ impl SyntaxError {
 impl From<&SyntaxError> for Failure {
     fn from(error: &SyntaxError) -> Self {
         let (input, column) = legible::excerpt(&error.input, error.at);
-        let SyntaxError { what, problem, example, meant, .. } = error;
+        let SyntaxError { what, problem, example, suggestion, .. } = error;
         let found = error.found();
         let pointed =
             format!("{what} \"{input}\": {problem}, {found}\n  {input}\n  {:column$}^", "");
-        let hint = match meant {
-            Some(meant) => format!("did you mean {meant}?"),
+        let hint = match suggestion {
+            Some(suggestion) => format!("did you mean {suggestion}?"),
             None => format!("e.g. {example}"),
         };
         Self::usage(pointed).hint(hint)
@@ -170,13 +170,13 @@ impl<'a> Cursor<'a> {
             at,
             problem: problem.into(),
             example: self.example,
-            meant: None,
+            suggestion: None,
         }
     }
 
     /// Returns the error for an unknown name at byte offset `at`, with the name that was probably meant.
     pub fn unknown_at(&self, at: usize, unknown: &UnknownName) -> SyntaxError {
-        SyntaxError { meant: unknown.nearest(), ..self.error_at(at, unknown.to_string()) }
+        SyntaxError { suggestion: unknown.nearest(), ..self.error_at(at, unknown.to_string()) }
     }
 
     /// Checks that the whole text has been read.

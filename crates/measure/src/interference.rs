@@ -2,7 +2,7 @@
 //! and time that the hypervisor stole.
 
 use crate::Fraction;
-use crate::quantity::{Seconds, counted};
+use crate::quantity::{Seconds, count_in_words};
 use std::fmt;
 
 /// Counters that the kernel keeps for a thread.
@@ -167,11 +167,11 @@ impl fmt::Display for Cause {
                 write!(f, "off its CPU for {lost}, {UNKNOWN}")
             }
             Self::Preempted { switches, lost } => {
-                write!(f, "{PREEMPTED} {} for {lost}", counted(*switches as usize, "time"))
+                write!(f, "{PREEMPTED} {} for {lost}", count_in_words(*switches as usize, "time"))
             }
-            Self::Faults(n) => f.write_str(&counted(*n as usize, "page fault")),
+            Self::Faults(n) => f.write_str(&count_in_words(*n as usize, "page fault")),
             Self::Stolen { ticks } => {
-                write!(f, "{} stolen by the hypervisor", counted(*ticks as usize, "tick"))
+                write!(f, "{} stolen by the hypervisor", count_in_words(*ticks as usize, "tick"))
             }
             Self::Moved => f.write_str("core-to-core round trip changed during the sample"),
             Self::OtherProgram { share } => {

@@ -99,9 +99,9 @@ pub struct Key {
     /// Description of the value.
     pub description: &'static str,
     /// Former names of the key, under which older records contain it.
-    pub was: &'static [&'static str],
+    pub former_names: &'static [&'static str],
     /// Source file and line of the declaration.
-    pub declared: &'static str,
+    pub declaration: &'static str,
     /// Reason why this kind of figure declares another role or type than the shared key; `None` if
     /// it does not.
     pub exception: Option<&'static str>,
@@ -156,16 +156,18 @@ pub fn is_size(name: &str) -> bool {
 /// Returns a value as a short text for a table cell. A string or a number is returned unchanged.
 /// For an object, the text is the requested value, the command of a compiler, the path of a volume,
 /// or a library with its version. Returns `None` for lists and other objects.
-pub fn scalar(value: &Value) -> Option<String> {
+pub fn scalar_text(value: &Value) -> Option<String> {
     match value {
         Value::Null | Value::Array(_) => None,
         Value::String(text) => Some(text.clone()),
-        Value::Object(map) => match map.get("library").and_then(scalar) {
+        Value::Object(map) => match map.get("library").and_then(scalar_text) {
             Some(library) => {
-                let version = map.get("version").and_then(scalar);
+                let version = map.get("version").and_then(scalar_text);
                 Some(version.map_or(library.clone(), |version| format!("{library} {version}")))
             }
-            None => scalar(["asked", "command", "path"].iter().find_map(|part| map.get(*part))?),
+            None => {
+                scalar_text(["asked", "command", "path"].iter().find_map(|part| map.get(*part))?)
+            }
         },
         other => Some(other.to_string()),
     }
@@ -304,7 +306,7 @@ impl Registry {
         for kind in &registry.kinds {
             for (place, key) in kind.keys.iter().enumerate() {
                 registry.by_name.entry(key.name).or_insert(key);
-                registry.former.0.extend(key.was.iter().map(|former| (*former, key.name)));
+                registry.former.0.extend(key.former_names.iter().map(|former| (*former, key.name)));
                 let of_gauge = registry.by_gauge.entry(kind.gauge).or_default();
                 for test in kind.tests {
                     let for_test = of_gauge.entry(test).or_default();
@@ -528,8 +530,8 @@ macro_rules! config {
             words: $words,
             omits_label: false $(|| $crate::config!(@omits_label $option $($former)?))*,
             description: $crate::keys::description(concat!($($doc),*), ""),
-            was: &[$($($former,)?)*],
-            declared: concat!(file!(), ":", line!()),
+            former_names: &[$($($former,)?)*],
+            declaration: concat!(file!(), ":", line!()),
             exception: None,
         }
     };

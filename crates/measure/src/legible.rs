@@ -37,7 +37,7 @@ fn is_plain(c: char) -> bool {
 
 /// Returns the text with control and invisible characters escaped: `\u{1b}`, `\t`. Characters that
 /// end a line are escaped as well, so that the result is one line.
-pub fn escaped(text: &str) -> Cow<'_, str> {
+pub fn escape_controls(text: &str) -> Cow<'_, str> {
     if text.chars().all(is_plain) {
         return Cow::Borrowed(text);
     }
@@ -55,21 +55,21 @@ pub fn escaped(text: &str) -> Cow<'_, str> {
 /// Returns a path for a message or a page, with control characters escaped; another user may have
 /// named the file.
 pub fn path(path: impl AsRef<Path>) -> String {
-    escaped(&path.as_ref().to_string_lossy()).into_owned()
+    escape_controls(&path.as_ref().to_string_lossy()).into_owned()
 }
 
-/// Returns the text with the characters of [`escaped`] escaped in each line; line breaks stay.
-pub fn escaped_lines(text: &str) -> Cow<'_, str> {
+/// Returns the text with the characters of [`escape_controls`] escaped in each line; line breaks stay.
+pub fn escape_lines(text: &str) -> Cow<'_, str> {
     if text.chars().all(|c| is_plain(c) || c == '\n') {
         return Cow::Borrowed(text);
     }
-    Cow::Owned(text.split('\n').map(escaped).collect::<Vec<_>>().join("\n"))
+    Cow::Owned(text.split('\n').map(escape_controls).collect::<Vec<_>>().join("\n"))
 }
 
 /// Joins lines into a paragraph of several lines. Line breaks within a line are escaped, so that
 /// text of a foreign record cannot begin a line.
-pub fn joined_lines(lines: impl IntoIterator<Item = String>) -> String {
-    let plain = lines.into_iter().map(|line| escaped(&line).into_owned());
+pub fn join_lines(lines: impl IntoIterator<Item = String>) -> String {
+    let plain = lines.into_iter().map(|line| escape_controls(&line).into_owned());
     plain.collect::<Vec<_>>().join("\n")
 }
 
@@ -88,14 +88,14 @@ fn elided(text: &str, max: usize) -> Cow<'_, str> {
 }
 
 /// Returns a line without the middle of each long word; a command, for example, may have long arguments.
-pub fn shortened(line: &str) -> String {
+pub fn shorten_words(line: &str) -> String {
     let words: Vec<_> = line.split(' ').map(|word| elided(word, MAX_WORD)).collect();
     words.join(" ")
 }
 
 /// Returns a line of another program for a quotation in messages and records. If the line is long,
 /// only its first and last characters are kept.
-pub fn quoted(line: &str) -> String {
+pub fn quote_line(line: &str) -> String {
     elided(line, MAX_QUOTED).into_owned()
 }
 
@@ -110,7 +110,7 @@ pub fn shorten_lines(text: &str) -> Cow<'_, str> {
 /// Returns a text as one line: control characters and line breaks are escaped. The middle of a long
 /// line and of each long word is omitted.
 pub fn line(line: &str) -> String {
-    elided(&escaped(&shortened(line)), MAX_LINE).into_owned()
+    elided(&escape_controls(&shorten_words(line)), MAX_LINE).into_owned()
 }
 
 /// Returns at most `max` lines of a text. If the text has more lines, the last line gives the number of omitted lines.
@@ -185,11 +185,11 @@ pub(crate) fn excerpt(text: &str, at: usize) -> (String, usize) {
     let whole = before + tail.chars().count() <= MAX_WORD;
     let (left, right) = if whole { (before, usize::MAX) } else { (SIDE, SIDE) };
     let shown_head: String = head.chars().skip(before - left.min(before)).collect();
-    let start = format!("{}{}", ellipsis(before > left), escaped(&shown_head));
+    let start = format!("{}{}", ellipsis(before > left), escape_controls(&shown_head));
     let shown_tail: String = tail.chars().take(right).collect();
     let end = ellipsis(!whole && tail.chars().nth(right).is_some());
     let column = start.chars().count();
-    (format!("{start}{}{end}", escaped(&shown_tail)), column)
+    (format!("{start}{}{end}", escape_controls(&shown_tail)), column)
 }
 
 #[cfg(test)]
@@ -216,13 +216,13 @@ mod tests {
             page("\x1b[1;31mbad\x1b[0m\n\x1b[2J\u{9b}2J"),
             "\x1b[1;31mbad\x1b[0m\n\\u{1b}[2J\\u{9b}2J"
         );
-        assert_eq!(escaped_lines("a\nb"), "a\nb");
+        assert_eq!(escape_lines("a\nb"), "a\nb");
         let ends = "a\nb\rc\u{b}d\u{c}e\u{85}f\u{2028}g\u{2029}h";
-        for shown in [escaped(ends).into_owned(), path(ends), line(ends)] {
+        for shown in [escape_controls(ends).into_owned(), path(ends), line(ends)] {
             assert_eq!(shown, r"a\nb\rc\u{b}d\u{c}e\u{85}f\u{2028}g\u{2029}h");
         }
-        assert_eq!(escaped("a\u{61c}\u{ad}b"), r"a\u{61c}\u{ad}b");
-        assert_eq!(escaped_lines("a\tb\n\n\x1b[1mc"), "a\\tb\n\n\\u{1b}[1mc");
+        assert_eq!(escape_controls("a\u{61c}\u{ad}b"), r"a\u{61c}\u{ad}b");
+        assert_eq!(escape_lines("a\tb\n\n\x1b[1mc"), "a\\tb\n\n\\u{1b}[1mc");
     }
 
     #[test]
@@ -232,13 +232,13 @@ mod tests {
             shown.len() < 2 * MAX_WORD && shown.contains("...(98") && shown.ends_with("' for N")
         );
         assert!(message(&"word ".repeat(10_000)).len() < 2 * MAX_LINE);
-        let quote = quoted(&"y".repeat(1 << 20));
+        let quote = quote_line(&"y".repeat(1 << 20));
         assert!(
             quote.len() < MAX_QUOTED && quote.contains("y...(1048201 characters)...y"),
             "{quote}"
         );
-        assert_eq!(quoted("a short line"), "a short line");
-        let command = shortened(&format!("/proc/self/exe ranks '{}'", "{}".repeat(1000)));
+        assert_eq!(quote_line("a short line"), "a short line");
+        let command = shorten_words(&format!("/proc/self/exe ranks '{}'", "{}".repeat(1000)));
         assert!(command.starts_with("/proc/self/exe ranks '{}") && command.len() < 2 * MAX_WORD);
         assert!(shorten_lines(&format!("{0}\n{0}", "y".repeat(5000))).len() < 2 * MAX_LINE);
         let text = format!("{}!{}", "a".repeat(1000), "b".repeat(1000));

@@ -4,7 +4,7 @@ use crate::failure::{Failure, FailureKind};
 use crate::notice::{self, Notice};
 use crate::progress::Observer;
 use crate::record::{EventCount, Finding, Measurement, Status};
-use crate::repeat::Stop;
+use crate::repeat::StopReason;
 use crate::schedule::Limits;
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ pub struct RunTime {
     pub limits: Limits,
     /// Time from the start of the run to the first measurement; zero if setup and measurement are
     /// not separated.
-    pub setting_up: Duration,
+    pub setup_time: Duration,
 }
 
 /// Result of one or several gauges, from which the command makes a record.
@@ -30,7 +30,7 @@ pub struct Outcome {
     /// Lines that the text shows only with `-v`, e.g. the CPU of each thread.
     pub details: Vec<String>,
     /// Reason why repetition ended; `None` if nothing was repeated.
-    pub stop: Option<Stop>,
+    pub stop: Option<StopReason>,
     /// Time limits of the run, from which [`Outcome::finish_run`] determines whether it was late;
     /// `None` if it has no limits.
     pub time: Option<RunTime>,
@@ -45,7 +45,7 @@ pub struct Outcome {
 impl Outcome {
     /// Returns the outcome of a run that was interrupted before anything was measured.
     pub fn interrupted() -> Self {
-        Self { stop: Some(Stop::Interrupted), ..Self::default() }
+        Self { stop: Some(StopReason::Interrupted), ..Self::default() }
     }
 
     /// Completes the result of a run. An error in an interrupted run, e.g. during the setup, is
@@ -59,7 +59,7 @@ impl Outcome {
         observer: &dyn Observer,
     ) -> Result<Self, Failure> {
         match ended {
-            Err(_) if observer.interrupted() => Ok(Self::interrupted()),
+            Err(_) if observer.is_interrupted() => Ok(Self::interrupted()),
             Err(failure) => Err(failure),
             Ok(mut outcome) => {
                 outcome.add_overrun();
@@ -70,26 +70,26 @@ impl Outcome {
 
     /// Sets the limits of the run and the time of its setup, unless a part of the run has already
     /// set them.
-    pub fn set_run_time(&mut self, limits: &Limits, setting_up: Duration) {
-        self.time.get_or_insert(RunTime { limits: *limits, setting_up });
+    pub fn set_run_time(&mut self, limits: &Limits, setup_time: Duration) {
+        self.time.get_or_insert(RunTime { limits: *limits, setup_time });
     }
 
     /// Adds a notice if the run exceeded its budget. The notice names the gauge if all figures are
     /// from one gauge.
     fn add_overrun(&mut self) {
-        let Some(RunTime { limits, setting_up }) = self.time.take() else { return };
+        let Some(RunTime { limits, setup_time }) = self.time.take() else { return };
         if self.is_interrupted() {
             return;
         }
         let first = self.measurements.first().map_or("", |m| m.gauge.as_str());
         let is_alone = self.measurements.iter().all(|m| m.gauge == first);
         let gauge = if is_alone { first } else { "" };
-        self.notices.extend(limits.overrun(gauge, setting_up));
+        self.notices.extend(limits.overrun(gauge, setup_time));
     }
 
     /// True if the user or the system ended the run before everything was measured.
     pub fn is_interrupted(&self) -> bool {
-        self.stop == Some(Stop::Interrupted)
+        self.stop == Some(StopReason::Interrupted)
     }
 
     /// True if everything was measured.
@@ -119,8 +119,9 @@ impl Outcome {
         self.findings.extend(more.findings);
         notice::add_new(&mut self.notices, more.notices);
         self.details.extend(more.details);
-        let interrupted = self.is_interrupted() || more.stop == Some(Stop::Interrupted);
-        self.stop = if interrupted { Some(Stop::Interrupted) } else { self.stop.or(more.stop) };
+        let interrupted = self.is_interrupted() || more.stop == Some(StopReason::Interrupted);
+        self.stop =
+            if interrupted { Some(StopReason::Interrupted) } else { self.stop.or(more.stop) };
         self.failure = self.failure.take().or(more.failure);
         self.judged_events.extend(more.judged_events);
         self.has_judged_parts |= more.has_judged_parts;
@@ -137,9 +138,9 @@ mod tests {
     struct Interrupted;
 
     impl Observer for Interrupted {
-        fn phase(&mut self, _: &str) {}
-        fn progress(&mut self, _: f64, _: &str) {}
-        fn interrupted(&self) -> bool {
+        fn begin_phase(&mut self, _: &str) {}
+        fn report_progress(&mut self, _: f64, _: &str) {}
+        fn is_interrupted(&self) -> bool {
             true
         }
     }
@@ -196,10 +197,10 @@ mod tests {
             outcome.extend(ended(second));
             outcome.stop
         };
-        let (interrupted, stable) = (Some(Stop::Interrupted), Some(Stop::Stable));
+        let (interrupted, stable) = (Some(StopReason::Interrupted), Some(StopReason::Stable));
         assert_eq!(joined(interrupted, stable), interrupted);
         assert_eq!(joined(stable, interrupted), interrupted);
-        assert_eq!(joined(stable, Some(Stop::Budget)), stable);
+        assert_eq!(joined(stable, Some(StopReason::Budget)), stable);
         assert_eq!(joined(None, stable), stable);
     }
 }

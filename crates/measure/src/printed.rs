@@ -13,14 +13,14 @@ pub const LONGEST_LINE: usize = 1 << 20;
 const LARGEST: f64 = 1e150;
 
 /// Reason why figures are suspect if the end of the output is missing.
-pub const POSSIBLY_CUT: &str = "the output may be cut";
+pub const POSSIBLY_TRUNCATED: &str = "the output may be cut";
 
 /// Decodes the bytes of a file: UTF-8 with or without a byte order mark. Bytes that are not UTF-8
 /// are replaced.
 ///
 /// # Errors
 /// Fails if the file is UTF-16 text.
-pub fn decoded(mut bytes: Vec<u8>) -> Result<String, &'static str> {
+pub fn decode(mut bytes: Vec<u8>) -> Result<String, &'static str> {
     bytes.drain(..byte_order_mark_length(&bytes)?);
     Ok(String::from_utf8(bytes)
         .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
@@ -52,20 +52,20 @@ pub fn whole_lines(text: &str) -> &str {
 }
 
 /// Returns the last line if it has no line end.
-pub fn unended_line(text: &str) -> Option<&str> {
+pub fn unterminated_line(text: &str) -> Option<&str> {
     Some(&text[whole_lines(text).len()..]).filter(|line| !line.trim().is_empty())
 }
 
 /// Returns the numbers of the lines, from 1, for which `is_mark` is true. A program prints such a
 /// line once per run.
-pub fn marked_lines(text: &str, is_mark: impl Fn(&str) -> bool) -> Vec<usize> {
+pub fn line_numbers_where(text: &str, is_mark: impl Fn(&str) -> bool) -> Vec<usize> {
     let lines = text.lines().enumerate().filter(|(_, line)| is_mark(line.trim()));
     lines.map(|(at, _)| at + 1).collect()
 }
 
 /// Returns the line number, from 1, of each occurrence of `mark`, which must not contain a line
 /// end.
-pub fn marked_line_numbers(text: &str, mark: &str) -> Vec<usize> {
+pub fn occurrence_line_numbers(text: &str, mark: &str) -> Vec<usize> {
     let mut numbers = Vec::new();
     for (at, line) in text.lines().enumerate() {
         numbers.extend(line.matches(mark).map(|_| at + 1));
@@ -74,7 +74,7 @@ pub fn marked_line_numbers(text: &str, mark: &str) -> Vec<usize> {
 }
 
 /// True if a number can be a figure: it is positive, and its square and its reciprocal are finite and not zero.
-pub fn is_figure(value: f64) -> bool {
+pub fn can_be_figure(value: f64) -> bool {
     value > LARGEST.recip() && value < LARGEST
 }
 
@@ -84,21 +84,21 @@ mod tests {
 
     #[test]
     fn line_numbers_begin_at_one() {
-        assert_eq!(marked_line_numbers("a\nb b\n\nb", "b"), [2, 2, 4]);
-        assert_eq!(marked_lines("a\n b\nb", |line| line == "b"), [2, 3]);
-        assert!(marked_line_numbers("", "b").is_empty());
+        assert_eq!(occurrence_line_numbers("a\nb b\n\nb", "b"), [2, 2, 4]);
+        assert_eq!(line_numbers_where("a\n b\nb", |line| line == "b"), [2, 3]);
+        assert!(occurrence_line_numbers("", "b").is_empty());
     }
 
     #[test]
     fn utf8_mark_is_skipped_and_utf16_is_refused() {
-        assert_eq!(decoded(b"\xef\xbb\xbfSTREAM\n".to_vec()).unwrap(), "STREAM\n");
-        assert_eq!(decoded(b"a \xff b\n".to_vec()).unwrap(), "a \u{fffd} b\n");
-        assert_eq!(decoded(Vec::new()).unwrap(), "");
+        assert_eq!(decode(b"\xef\xbb\xbfSTREAM\n".to_vec()).unwrap(), "STREAM\n");
+        assert_eq!(decode(b"a \xff b\n".to_vec()).unwrap(), "a \u{fffd} b\n");
+        assert_eq!(decode(Vec::new()).unwrap(), "");
         let little: Vec<u8> = "# OSU\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
         let big: Vec<u8> = "# OSU\n".encode_utf16().flat_map(u16::to_be_bytes).collect();
         let marked = [&[0xff, 0xfe][..], &little].concat();
         for bytes in [little, big, marked] {
-            assert_eq!(decoded(bytes), Err("the file is UTF-16 text"));
+            assert_eq!(decode(bytes), Err("the file is UTF-16 text"));
         }
     }
 
@@ -108,7 +108,7 @@ mod tests {
         assert_eq!(whole_lines("a\r\n"), "a\r\n");
         assert_eq!(whole_lines("a"), "");
         assert_eq!(
-            (unended_line("a\nb"), unended_line("a\nb\n"), unended_line("")),
+            (unterminated_line("a\nb"), unterminated_line("a\nb\n"), unterminated_line("")),
             (Some("b"), None, None)
         );
     }
@@ -116,10 +116,10 @@ mod tests {
     #[test]
     fn positive_number_with_a_finite_square_is_a_figure() {
         for value in [1e-9, 1.0, 1e18] {
-            assert!(is_figure(value), "{value}");
+            assert!(can_be_figure(value), "{value}");
         }
         for value in [0.0, -1.0, 5e-324, 1e308, f64::INFINITY, f64::NAN] {
-            assert!(!is_figure(value), "{value}");
+            assert!(!can_be_figure(value), "{value}");
         }
     }
 }

@@ -7,18 +7,18 @@ use std::cell::RefCell;
 /// Receiver of the progress reports of a gauge.
 pub trait Observer {
     /// Reports the start of a phase with a description, e.g. `preparing 3 arrays of 128 MiB`.
-    fn phase(&mut self, what: &str);
+    fn begin_phase(&mut self, what: &str);
     /// Reports the elapsed share of the current phase, 0 to 1, and the latest figures as text.
-    fn progress(&mut self, share: f64, latest: &str);
+    fn report_progress(&mut self, share: f64, latest: &str);
     /// True if the user requested the end of the run.
-    fn interrupted(&self) -> bool;
+    fn is_interrupted(&self) -> bool;
     /// Returns an error if the user requested the end of the run. Setup code calls this method
     /// before each long step; the command reports an interruption instead of this error.
     ///
     /// # Errors
     /// Fails if the run is interrupted.
     fn check_interrupt(&self) -> Result<(), Failure> {
-        if self.interrupted() { Err(Failure::missing("interrupted")) } else { Ok(()) }
+        if self.is_interrupted() { Err(Failure::missing("interrupted")) } else { Ok(()) }
     }
 }
 
@@ -32,20 +32,20 @@ impl<'a> SharedObserver<'a> {
     }
 
     /// True if the user requested the end of the run.
-    pub fn interrupted(&self) -> bool {
-        self.0.borrow().interrupted()
+    pub fn is_interrupted(&self) -> bool {
+        self.0.borrow().is_interrupted()
     }
 }
 
 impl Observer for &SharedObserver<'_> {
-    fn phase(&mut self, what: &str) {
-        self.0.borrow_mut().phase(what);
+    fn begin_phase(&mut self, what: &str) {
+        self.0.borrow_mut().begin_phase(what);
     }
-    fn progress(&mut self, share: f64, latest: &str) {
-        self.0.borrow_mut().progress(share, latest);
+    fn report_progress(&mut self, share: f64, latest: &str) {
+        self.0.borrow_mut().report_progress(share, latest);
     }
-    fn interrupted(&self) -> bool {
-        SharedObserver::interrupted(self)
+    fn is_interrupted(&self) -> bool {
+        SharedObserver::is_interrupted(self)
     }
 }
 
@@ -54,9 +54,9 @@ impl Observer for &SharedObserver<'_> {
 pub struct SilentObserver;
 
 impl Observer for SilentObserver {
-    fn phase(&mut self, _: &str) {}
-    fn progress(&mut self, _: f64, _: &str) {}
-    fn interrupted(&self) -> bool {
+    fn begin_phase(&mut self, _: &str) {}
+    fn report_progress(&mut self, _: f64, _: &str) {}
+    fn is_interrupted(&self) -> bool {
         false
     }
 }

@@ -14,7 +14,7 @@ use std::iter::Sum;
 use std::ops::{Add, AddAssign, Div, Mul, Sub};
 use std::time::Duration;
 
-pub use crate::unit::{significant, trimmed};
+pub use crate::unit::{format_significant, format_trimmed};
 
 /// A size or an amount of data, in bytes.
 #[derive(
@@ -228,7 +228,7 @@ impl From<Duration> for Seconds {
 }
 
 /// Returns a count with its noun: `1 cache`, `2 caches`, `2 entries`, `2 arrays`, `2 passes`.
-pub fn counted(count: usize, noun: &str) -> String {
+pub fn count_in_words(count: usize, noun: &str) -> String {
     if count == 1 {
         return format!("1 {noun}");
     }
@@ -352,7 +352,7 @@ impl fmt::Display for Fraction {
             return padded(f, "< 0.1 %");
         }
         // The sum of no values is -0.0; adding 0.0 removes the minus sign.
-        padded(f, &format!("{} %", trimmed(self.0 * 100.0 + 0.0)))
+        padded(f, &format!("{} %", format_trimmed(self.0 * 100.0 + 0.0)))
     }
 }
 
@@ -557,7 +557,7 @@ mod tests {
 
     #[test]
     fn small_numbers_are_rounded_and_zero_has_no_minus_sign() {
-        let small = [0.105, 0.0995, 0.009, 0.00032, 1.4e-8, 0.0].map(significant);
+        let small = [0.105, 0.0995, 0.009, 0.00032, 1.4e-8, 0.0].map(format_significant);
         assert_eq!(small, ["0.105", "0.100", "0.0090", "0.00032", "0.000000014", "0.000"]);
         assert_eq!([0.9999, 1.0, 0.95].map(change_in_words), ["+0.0 %", "+0.0 %", "-5.0 %"]);
         assert_eq!(
@@ -568,7 +568,7 @@ mod tests {
 
     #[test]
     fn extreme_numbers_are_printed_with_exponents() {
-        let extreme = [1e308, -1e308, 5e-324, 1e-13, f64::INFINITY].map(significant);
+        let extreme = [1e308, -1e308, 5e-324, 1e-13, f64::INFINITY].map(format_significant);
         assert_eq!(extreme, ["1.000e308", "-1.000e308", "4.9e-324", "1.0e-13", "inf"]);
         assert_eq!(BytesPerSec(1e308).to_string(), "1.000e308 B/s");
         assert_eq!(BytesPerSec(2.5e18).to_string(), "2500 PB/s");
@@ -576,17 +576,17 @@ mod tests {
         assert_eq!(Seconds(1e308).to_string(), "1.000e308 s");
         assert_eq!(Seconds(5e-324).to_string(), "4.9e-315 ns");
         assert_eq!(Fraction(1e300).to_string(), "1.000e302 %");
-        assert_eq!(significant(123_456_789.0), "123456789");
+        assert_eq!(format_significant(123_456_789.0), "123456789");
     }
 
     #[test]
     fn counted_nouns_have_regular_plurals() {
         let nouns = ["cache", "entry", "array", "pass", "box", "batch"];
-        let plurals = nouns.map(|noun| counted(2, noun));
+        let plurals = nouns.map(|noun| count_in_words(2, noun));
         let expected = ["2 caches", "2 entries", "2 arrays", "2 passes", "2 boxes", "2 batches"];
         assert_eq!(plurals, expected);
-        assert_eq!(nouns.map(|noun| counted(1, noun))[2], "1 array");
-        assert_eq!(counted(0, "process"), "0 processes");
+        assert_eq!(nouns.map(|noun| count_in_words(1, noun))[2], "1 array");
+        assert_eq!(count_in_words(0, "process"), "0 processes");
     }
 
     #[test]

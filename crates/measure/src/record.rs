@@ -25,12 +25,12 @@ pub use measurement::{
     Category, Counts, Disturbed, Limit, Measurement, PUBLISHED, Quoted, RegimeSamples, Status,
     Traffic, Validity,
 };
-pub use saved_trips::SavedTrips;
+pub use saved_trips::SavedRoundTrips;
 pub use software::{InstalledLibrary, MountedFileSystem, Software};
 
 use crate::Seconds;
 use crate::keys::FormerNames;
-use crate::legible::escaped;
+use crate::legible::escape_controls;
 use crate::notice::Notice;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -138,7 +138,7 @@ fn parse_as_written(text: &str) -> Result<Record, String> {
         direct => direct.err(),
     };
     // Messages contain text of the record, which must not begin a line.
-    let message = |error: serde_json::Error| escaped(&error.to_string()).into_owned();
+    let message = |error: serde_json::Error| escape_controls(&error.to_string()).into_owned();
     let head: Head = serde_json::from_str(text).map_err(message)?;
     match head.schema.as_deref() {
         // The record is parsed again from a JSON value, because this error has no line and column, which are useless in
@@ -149,7 +149,9 @@ fn parse_as_written(text: &str) -> Result<Record, String> {
             let error = from_value.err().or(refusal).map(message);
             Err(error.unwrap_or_else(|| "the record cannot be read".to_owned()))
         }
-        Some(other) => Err(format!("found schema {}, required is {SCHEMA}", escaped(other))),
+        Some(other) => {
+            Err(format!("found schema {}, required is {SCHEMA}", escape_controls(other)))
+        }
         None => Err(format!("found no schema, required is {SCHEMA}")),
     }
 }

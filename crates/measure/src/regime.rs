@@ -65,7 +65,7 @@ pub fn is_line_round_trip(round_trip: f64) -> bool {
 
 /// Returns the regimes in a set of round trips, shortest first. The result is empty if no two round trips are similar,
 /// and if all times are too long to be round trips of a cache line.
-pub fn regimes(round_trips: &[f64]) -> Vec<Regime> {
+pub fn find_regimes(round_trips: &[f64]) -> Vec<Regime> {
     regimes_with_known(round_trips, &[])
 }
 
@@ -122,7 +122,7 @@ pub fn may_share_regime(x: f64, y: f64) -> bool {
 
 /// Returns the regime (index into `regimes`) of a sample with the round trips `before` and `after`. Returns `None` if
 /// the two round trips belong to different regimes, because the hypervisor moved the CPUs during the sample.
-pub fn assign(regimes: &[Regime], before: f64, after: f64) -> Option<usize> {
+pub fn regime_index(regimes: &[Regime], before: f64, after: f64) -> Option<usize> {
     find_containing(regimes, before).filter(|index| find_containing(regimes, after) == Some(*index))
 }
 
@@ -150,7 +150,8 @@ mod tests {
     /// `per_cent` of the cases.
     #[track_caller]
     fn found(expected: usize, per_cent: usize, modes: &[(usize, f64, f64)]) {
-        let right = (0..200).filter(|seed| regimes(&histogram(*seed, modes)).len() == expected);
+        let right =
+            (0..200).filter(|seed| find_regimes(&histogram(*seed, modes)).len() == expected);
         let right = right.count();
         assert!(right >= 2 * per_cent, "{expected} regimes in {right} of 200: {modes:?}");
     }
@@ -186,28 +187,28 @@ mod tests {
         // The round trips of neighbouring clusters differ by a factor of less than 1.6.
         let mut trips = histogram(1, &[(40, 100.0, 1.04), (40, 350.0, 1.04)]);
         trips.extend([140e-9, 190e-9, 260e-9]);
-        let found = regimes(&trips);
+        let found = find_regimes(&trips);
         assert_eq!(found.len(), 2, "{found:?}");
-        assert_eq!(assign(&found, 101e-9, 99e-9), Some(0));
-        assert_eq!(assign(&found, 340e-9, 351e-9), Some(1));
-        assert_eq!(assign(&found, 190e-9, 190e-9), None);
-        assert_eq!(assign(&found, 101e-9, 351e-9), None);
+        assert_eq!(regime_index(&found, 101e-9, 99e-9), Some(0));
+        assert_eq!(regime_index(&found, 340e-9, 351e-9), Some(1));
+        assert_eq!(regime_index(&found, 190e-9, 190e-9), None);
+        assert_eq!(regime_index(&found, 101e-9, 351e-9), None);
     }
 
     #[test]
     fn few_long_round_trips_are_not_a_regime() {
         let mut trips = histogram(1, &[(3, 160.0, 1.1)]);
         trips.extend([6e-3, 6e-3, 1.2e-3, 15e-6]);
-        let found = regimes(&trips);
+        let found = find_regimes(&trips);
         assert_eq!(found.len(), 1, "{found:?}");
-        assert_eq!(assign(&found, 6e-3, 6e-3), None);
-        assert!(regimes(&[6e-3; 8]).is_empty());
+        assert_eq!(regime_index(&found, 6e-3, 6e-3), None);
+        assert!(find_regimes(&[6e-3; 8]).is_empty());
         // A single round trip among many others does not form a regime.
         let mut two_trips = histogram(2, &[(8, 115.0, 1.04), (8, 380.0, 1.12)]);
         two_trips.push(3e-6);
-        let two_found = regimes(&two_trips);
+        let two_found = find_regimes(&two_trips);
         assert_eq!(two_found.len(), 2, "{two_found:?}");
-        assert_eq!(assign(&two_found, 3e-6, 3e-6), None);
+        assert_eq!(regime_index(&two_found, 3e-6, 3e-6), None);
     }
 
     #[test]
@@ -220,10 +221,10 @@ mod tests {
                 (0..n).map(to_end).collect(),
             ];
             for trips in ramps {
-                assert_eq!(regimes(&trips).len(), 1, "{n} {:?}", regimes(&trips));
+                assert_eq!(find_regimes(&trips).len(), 1, "{n} {:?}", find_regimes(&trips));
             }
         }
-        assert!(regimes(&[]).is_empty());
+        assert!(find_regimes(&[]).is_empty());
     }
 
     #[test]
@@ -233,14 +234,14 @@ mod tests {
         let known = histogram(3, &[(10, 115.0, 1.05), (10, 390.0, 1.05), (10, 900.0, 1.05)]);
         let own = [118e-9, 400e-9, 395e-9];
         assert_eq!(regimes_with_known(&own, &known).len(), 2);
-        assert_eq!(assign(&regimes_with_known(&own, &known), 395e-9, 400e-9), Some(1));
+        assert_eq!(regime_index(&regimes_with_known(&own, &known), 395e-9, 400e-9), Some(1));
         assert_eq!(regimes_with_known(&[115e-9; 6], &known).len(), 1);
     }
 
     #[test]
     fn few_round_trips_are_separated_by_their_ratio() {
-        assert_eq!(regimes(&[160e-9, 255e-9]).len(), 1);
-        assert_eq!(regimes(&[115e-9, 390e-9]).len(), 2);
+        assert_eq!(find_regimes(&[160e-9, 255e-9]).len(), 1);
+        assert_eq!(find_regimes(&[115e-9, 390e-9]).len(), 2);
         assert!(
             may_share_regime(160e-9, 255e-9)
                 && !may_share_regime(113e-9, 388e-9)

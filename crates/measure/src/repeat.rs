@@ -8,7 +8,7 @@ use std::time::Duration;
 
 /// Reason why the repetition of a measurement ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stop {
+pub enum StopReason {
     /// Best and median no longer change.
     Stable,
     /// The time is used up.
@@ -21,7 +21,7 @@ pub enum Stop {
     Lost,
 }
 
-impl fmt::Display for Stop {
+impl fmt::Display for StopReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Stable => "best and median stable",
@@ -37,9 +37,9 @@ impl fmt::Display for Stop {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StopRule {
     /// Minimum number of samples, unless the time is used up earlier.
-    pub min: usize,
+    pub min_samples: usize,
     /// Exact number of samples, regardless of the time.
-    pub exactly: Option<usize>,
+    pub exact_samples: Option<usize>,
     /// Minimum time. Regimes of a virtual machine last seconds, and the samples should cover all regimes.
     pub min_time: Duration,
     /// Maximum time of the repetition.
@@ -52,17 +52,22 @@ pub struct StopRule {
 impl StopRule {
     /// Returns the reason to stop after `elapsed` with these samples of each figure in order of time; `None` to
     /// continue.
-    pub fn decide(&self, figures: &[&[f64]], elapsed: Duration, better: Better) -> Option<Stop> {
+    pub fn stop_reason(
+        &self,
+        figures: &[&[f64]],
+        elapsed: Duration,
+        better: Better,
+    ) -> Option<StopReason> {
         let n = figures.iter().map(|samples| samples.len()).min().unwrap_or(0);
-        if let Some(exactly) = self.exactly {
-            return (n >= exactly).then_some(Stop::Samples);
+        if let Some(exact_samples) = self.exact_samples {
+            return (n >= exact_samples).then_some(StopReason::Samples);
         }
         if elapsed >= self.max_time {
-            return Some(Stop::Budget);
+            return Some(StopReason::Budget);
         }
-        let enough = n >= self.min.max(6) && elapsed >= self.min_time;
+        let enough = n >= self.min_samples.max(6) && elapsed >= self.min_time;
         (enough && figures.iter().all(|samples| self.is_stable(samples, better)))
-            .then_some(Stop::Stable)
+            .then_some(StopReason::Stable)
     }
 
     fn is_stable(&self, samples: &[f64], better: Better) -> bool {
@@ -84,8 +89,8 @@ mod tests {
 
     fn rule() -> StopRule {
         StopRule {
-            min: 10,
-            exactly: None,
+            min_samples: 10,
+            exact_samples: None,
             min_time: Duration::from_secs(1),
             max_time: Duration::from_secs(10),
             tolerance: Fraction(0.01),
@@ -96,9 +101,9 @@ mod tests {
     fn stable_samples_end_repetition_after_minimum_time() {
         let steady = vec![100.0; 12];
         let decide =
-            |seconds| rule().decide(&[&steady], Duration::from_secs(seconds), Better::Higher);
+            |seconds| rule().stop_reason(&[&steady], Duration::from_secs(seconds), Better::Higher);
         assert_eq!(decide(0), None);
-        assert_eq!(decide(2), Some(Stop::Stable));
+        assert_eq!(decide(2), Some(StopReason::Stable));
     }
 
     #[test]
@@ -106,18 +111,22 @@ mod tests {
         let scattered: Vec<f64> = (0..40).map(|i| 100.0 - f64::from(i % 2) * 40.0).collect();
         let rising: Vec<f64> = (0..40).map(|i| 100.0 + f64::from(i)).collect();
         for samples in [&scattered, &rising] {
-            let decide =
-                |seconds| rule().decide(&[samples], Duration::from_secs(seconds), Better::Higher);
+            let decide = |seconds| {
+                rule().stop_reason(&[samples], Duration::from_secs(seconds), Better::Higher)
+            };
             assert_eq!(decide(5), None);
-            assert_eq!(decide(10), Some(Stop::Budget));
+            assert_eq!(decide(10), Some(StopReason::Budget));
         }
     }
 
     #[test]
     fn requested_samples_are_taken_despite_time() {
-        let rule = StopRule { exactly: Some(3), ..rule() };
+        let rule = StopRule { exact_samples: Some(3), ..rule() };
         let late = Duration::from_secs(100);
-        assert_eq!(rule.decide(&[&[1.0, 2.0]], late, Better::Higher), None);
-        assert_eq!(rule.decide(&[&[1.0, 2.0, 3.0]], late, Better::Higher), Some(Stop::Samples));
+        assert_eq!(rule.stop_reason(&[&[1.0, 2.0]], late, Better::Higher), None);
+        assert_eq!(
+            rule.stop_reason(&[&[1.0, 2.0, 3.0]], late, Better::Higher),
+            Some(StopReason::Samples)
+        );
     }
 }

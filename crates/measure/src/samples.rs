@@ -5,7 +5,7 @@
 
 mod one_regime;
 
-pub use one_regime::{CellSamples, OneRegime};
+pub use one_regime::{CellSamples, SamplesByRegime};
 
 use crate::clock;
 use crate::interference::Cause;
@@ -63,7 +63,8 @@ impl Sample {
         let seconds = samples.iter().filter_map(|sample| sample.seconds.first()).sum();
         let first = samples.first().map_or(f64::NAN, |sample| sample.round_trips.0);
         let last = samples.last().map_or(f64::NAN, |sample| sample.round_trips.1);
-        let disturbed: Vec<&Self> = samples.iter().filter(|sample| !sample.is_clean()).collect();
+        let disturbed: Vec<&Self> =
+            samples.iter().filter(|sample| !sample.is_undisturbed()).collect();
         let at = samples.last().and_then(|sample| sample.at);
         let mut whole = Self { at, round_trips: (first, last), ..Self::without_end(vec![seconds]) };
         if disturbed.len() as f64 > MAX_DISTURBED_SHARE * samples.len() as f64 {
@@ -91,7 +92,7 @@ impl Sample {
     }
 
     /// True if no interference affected any part.
-    pub fn is_clean(&self) -> bool {
+    pub fn is_undisturbed(&self) -> bool {
         self.causes.is_empty() && self.part_causes.iter().all(Vec::is_empty)
     }
 }
@@ -200,7 +201,7 @@ impl RegimeGroup {
 
 /// Parameters of [`assign_regimes_with`].
 #[derive(Debug, Clone, Copy)]
-pub struct AssignmentParameters<'a> {
+pub struct RegimeAssignmentParameters<'a> {
     /// Number of samples at the beginning that belong to the warm-up.
     pub warm_up: usize,
     /// Minimum number of undisturbed samples of a part in a regime. With fewer, the disturbed
@@ -214,7 +215,7 @@ pub struct AssignmentParameters<'a> {
 pub fn assign_regimes(samples: &[Sample]) -> RegimeAssignment {
     assign_regimes_with(
         samples,
-        AssignmentParameters { warm_up: 1, min: MIN_SAMPLES_IN_REGIME, regimes: None },
+        RegimeAssignmentParameters { warm_up: 1, min: MIN_SAMPLES_IN_REGIME, regimes: None },
     )
 }
 
@@ -226,7 +227,7 @@ pub fn assign_regimes_with_known(samples: &[Sample], known: &[f64]) -> RegimeAss
     let regimes = regimes.as_deref();
     assign_regimes_with(
         samples,
-        AssignmentParameters { warm_up: 1, min: MIN_SAMPLES_IN_REGIME, regimes },
+        RegimeAssignmentParameters { warm_up: 1, min: MIN_SAMPLES_IN_REGIME, regimes },
     )
 }
 
@@ -244,9 +245,9 @@ fn sample_trips<'a>(samples: impl IntoIterator<Item = &'a Sample>) -> Vec<f64> {
 /// not listed as excluded either, because they have no value.
 pub fn assign_regimes_with(
     samples: &[Sample],
-    known: AssignmentParameters<'_>,
+    known: RegimeAssignmentParameters<'_>,
 ) -> RegimeAssignment {
-    let AssignmentParameters { warm_up, min, regimes } = known;
+    let RegimeAssignmentParameters { warm_up, min, regimes } = known;
     let warm_up = warm_up.min(samples.len());
     let mut first: Vec<usize> = (0..samples.len()).filter(|i| samples[*i].is_measured()).collect();
     let after = first.split_off(first.partition_point(|i| *i < warm_up));
@@ -255,9 +256,9 @@ pub fn assign_regimes_with(
     let warm_ups = excluded.len();
     // Interference during a pass may also affect the round trips before and after the pass.
     let measured = || after.iter().map(|i| &samples[*i]);
-    let clean = sample_trips(measured().filter(|sample| sample.is_clean()));
+    let clean = sample_trips(measured().filter(|sample| sample.is_undisturbed()));
     let trips = if clean.len() < 2 * min { sample_trips(measured()) } else { clean };
-    let found = regimes.map_or_else(|| regime::regimes(&trips), <[Regime]>::to_vec);
+    let found = regimes.map_or_else(|| regime::find_regimes(&trips), <[Regime]>::to_vec);
     // If no two round trips are similar, no regime can be determined. The samples are then pooled and suspect.
     let scattered = found.is_empty() && trips.iter().any(|trip| trip.is_finite());
     let mut groups: Vec<RegimeGroup> = if found.is_empty() {
@@ -266,7 +267,7 @@ pub fn assign_regimes_with(
         let mut groups: Vec<Vec<usize>> = vec![Vec::new(); found.len()];
         for i in after.iter().copied() {
             let (start, end) = samples[i].round_trips;
-            match regime::assign(&found, start, end) {
+            match regime::regime_index(&found, start, end) {
                 Some(regime) => groups[regime].push(i),
                 None => {
                     let causes = samples[i].causes.iter().cloned();
@@ -318,10 +319,10 @@ impl RegimeAssignment {
         samples: &[Sample],
         group: &RegimeGroup,
         part: usize,
-        what: Plural,
+        what: NounForms,
         guest: bool,
     ) -> Option<String> {
-        let Plural { one, several } = what;
+        let NounForms { one, several } = what;
         let (disturbed, for_lack) = group.disturbed(samples, part);
         if let Some(unknown_regime) = self.unknown_regime {
             let why = match (unknown_regime, guest) {
@@ -352,14 +353,14 @@ impl RegimeAssignment {
 
 /// Noun for samples in a message, in singular and plural.
 #[derive(Debug, Clone, Copy)]
-pub struct Plural {
+pub struct NounForms {
     /// Singular form, e.g. `pass`.
     pub one: &'static str,
     /// Plural form, e.g. `passes`.
     pub several: &'static str,
 }
 
-impl Plural {
+impl NounForms {
     /// Returns a number with its noun: `1 pass`, `2 passes`.
     pub fn with_count(self, count: usize) -> String {
         format!("{count} {}", if count == 1 { self.one } else { self.several })
@@ -378,9 +379,9 @@ impl Plural {
 }
 
 /// Noun for samples that are passes over the arrays.
-pub const PASSES: Plural = Plural { one: "pass", several: "passes" };
+pub const PASSES: NounForms = NounForms { one: "pass", several: "passes" };
 /// Noun for samples in general.
-pub const SAMPLES: Plural = Plural { one: "sample", several: "samples" };
+pub const SAMPLES: NounForms = NounForms { one: "sample", several: "samples" };
 
 /// Returns the numbers of the clean rounds. A round contains one sample of each cell. It is clean
 /// if no watched cell was disturbed and all watched cells were in the same regime. If there are
@@ -388,7 +389,7 @@ pub const SAMPLES: Plural = Plural { one: "sample", several: "samples" };
 ///
 /// Cells that are not watched have no effect, e.g. cells with unbound threads, which may share a
 /// CPU or migrate.
-pub fn clean_numbers(rounds: &[Vec<Sample>], watched: &[bool]) -> Vec<usize> {
+pub fn undisturbed_round_numbers(rounds: &[Vec<Sample>], watched: &[bool]) -> Vec<usize> {
     let mut watched_rounds: Vec<Vec<&Sample>> = Vec::with_capacity(rounds.len());
     for round in rounds {
         let of_watched = round.iter().zip(watched).filter(|(_, watched)| **watched);
@@ -396,11 +397,12 @@ pub fn clean_numbers(rounds: &[Vec<Sample>], watched: &[bool]) -> Vec<usize> {
     }
     let mut trips = sample_trips(watched_rounds.iter().flatten().copied());
     trips.retain(|trip| trip.is_finite());
-    let regimes = regime::regimes(&trips);
+    let regimes = regime::find_regimes(&trips);
     let mut by_regime: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     for (number, round) in watched_rounds.iter().enumerate() {
         let regime = if trips.is_empty() { Some(0) } else { common_regime(round, &regimes) };
-        if let Some(regime) = regime.filter(|_| round.iter().all(|sample| sample.is_clean())) {
+        if let Some(regime) = regime.filter(|_| round.iter().all(|sample| sample.is_undisturbed()))
+        {
             by_regime.entry(regime).or_default().push(number);
         }
     }
@@ -412,7 +414,7 @@ pub fn clean_numbers(rounds: &[Vec<Sample>], watched: &[bool]) -> Vec<usize> {
 fn common_regime(samples: &[&Sample], regimes: &[Regime]) -> Option<usize> {
     let mut seen = samples.iter().map(|sample| {
         let (before, after) = sample.round_trips;
-        regime::assign(regimes, before, after)
+        regime::regime_index(regimes, before, after)
     });
     let first = seen.next()??;
     seen.all(|regime| regime == Some(first)).then_some(first)

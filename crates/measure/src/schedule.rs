@@ -15,7 +15,7 @@ pub mod shuffle;
 mod turn;
 
 pub use affordable::RemainingTime;
-pub use policy::{CellRule, RepetitionPolicy, RoundOrder, WarmUp};
+pub use policy::{RepetitionPolicy, RoundOrder, StableCellRule, WarmUp};
 pub use prediction::{Predictable, PredictedTime};
 pub use turn::{Turn, TurnFailure};
 
@@ -23,7 +23,7 @@ use crate::Fraction;
 use crate::clock;
 use crate::notice::{Notice, NoticeId};
 use crate::progress::Observer;
-use crate::repeat::{Stop, StopRule};
+use crate::repeat::{StopReason, StopRule};
 use crate::samples::{self, Sample};
 use crate::stats::Better;
 use shuffle::Shuffler;
@@ -35,20 +35,20 @@ pub struct Budget {
     /// Time for the whole run.
     pub time: Duration,
     /// True if the user set the budget. A run that cannot keep a budget of the user is refused before its set-up.
-    pub asked: bool,
+    pub is_set_by_user: bool,
 }
 
 impl Budget {
     /// Returns the budget of the user if there is one, otherwise `usual`.
     pub fn new(user: Option<Duration>, usual: Duration) -> Self {
-        Self { time: user.unwrap_or(usual), asked: user.is_some() }
+        Self { time: user.unwrap_or(usual), is_set_by_user: user.is_some() }
     }
 }
 
 /// Creates a budget that the user did not set, e.g. for a part of a run.
 impl From<Duration> for Budget {
     fn from(time: Duration) -> Self {
-        Self { time, asked: false }
+        Self { time, is_set_by_user: false }
     }
 }
 
@@ -69,21 +69,27 @@ pub struct Limits {
     /// Expected time for checks and cleanup at the end.
     pub reserve: Duration,
     /// True if the user set the budget. A run that cannot keep a budget of the user is refused before its set-up.
-    pub asked: bool,
+    pub is_set_by_user: bool,
 }
 
 impl Limits {
     /// Returns the limits of a run that starts now.
     pub fn new(budget: Duration, samples: Option<usize>) -> Self {
-        Self { started: clock::now(), budget, samples, reserve: Duration::ZERO, asked: false }
+        Self {
+            started: clock::now(),
+            budget,
+            samples,
+            reserve: Duration::ZERO,
+            is_set_by_user: false,
+        }
     }
 
     /// Returns the limits of a run. A default budget starts now; a budget of the user started with
     /// the command.
     pub fn from_budget(budget: Budget, samples: Option<usize>) -> Self {
         let usual = Self::new(budget.time, samples);
-        let started = if budget.asked { clock::budget_start() } else { usual.started };
-        Self { asked: budget.asked, started, ..usual }
+        let started = if budget.is_set_by_user { clock::budget_start() } else { usual.started };
+        Self { is_set_by_user: budget.is_set_by_user, started, ..usual }
     }
 
     /// Returns these limits with a start at the current time, for a part of the run.
@@ -112,7 +118,7 @@ impl Limits {
     /// True if the run must keep its budget, because the user set a budget and no number of
     /// samples.
     pub fn must_be_kept(&self) -> bool {
-        self.asked && self.samples.is_none()
+        self.is_set_by_user && self.samples.is_none()
     }
 
     /// True if a prediction must use what it has measured so far, because a budget can be refused
@@ -128,18 +134,18 @@ impl Limits {
     }
 
     /// Returns a notice if the run exceeded its budget by more than the grace time. Returns `None`
-    /// otherwise, and if the user requested a number of samples. `setting_up` is the time of the
+    /// otherwise, and if the user requested a number of samples. `setup_time` is the time of the
     /// setup; zero if setup and measurement are not separated.
-    pub(crate) fn overrun(&self, gauge: &str, setting_up: Duration) -> Option<Notice> {
+    pub(crate) fn overrun(&self, gauge: &str, setup_time: Duration) -> Option<Notice> {
         let elapsed = self.elapsed();
         if self.samples.is_some() || elapsed <= self.budget + self.grace() {
             return None;
         }
         let longer = "measuring took longer than predicted, e.g. because of other load";
-        let setup = setting_up.as_secs_f64();
-        let why = if setting_up.is_zero() {
+        let setup = setup_time.as_secs_f64();
+        let why = if setup_time.is_zero() {
             format!(": {longer}")
-        } else if setting_up > elapsed.saturating_sub(setting_up) {
+        } else if setup_time > elapsed.saturating_sub(setup_time) {
             format!(" ({setup:.1} s for setup)")
         } else {
             format!(" ({setup:.1} s for setup, and {longer})")
@@ -153,7 +159,7 @@ impl Limits {
     }
 
     /// Returns the time at which `share` (0 to 1) of the budget is used up.
-    pub fn at(&self, share: Fraction) -> Instant {
+    pub fn time_at_share(&self, share: Fraction) -> Instant {
         self.started + self.budget.mul_f64(share.0)
     }
 }
@@ -217,7 +223,7 @@ impl Schedule {
         observer: &mut dyn Observer,
         latest: Option<Latest<'_>>,
         mut turn: impl FnMut(Turn) -> Result<Vec<Sample>, E>,
-    ) -> Result<Stop, E> {
+    ) -> Result<StopReason, E> {
         let begun = clock::now();
         let elapsed = || clock::now().saturating_duration_since(begun);
         let rule = self.rule(begun);
@@ -229,13 +235,13 @@ impl Schedule {
         loop {
             let cells = self.round_order();
             if cells.is_empty() {
-                return Ok(Stop::Stable);
+                return Ok(StopReason::Stable);
             }
             let count = cells.len();
             let round_begun = elapsed();
             for (place, cell) in cells.into_iter().enumerate() {
-                if observer.interrupted() {
-                    return Ok(Stop::Interrupted);
+                if observer.is_interrupted() {
+                    return Ok(StopReason::Interrupted);
                 }
                 let counted_rounds = self.counted_rounds(round);
                 let late = self.policy.ends_within_round
@@ -247,7 +253,7 @@ impl Schedule {
                 if !self.requires_samples()
                     && (late || has_figure || (counted_rounds >= 1 && elapsed() > end))
                 {
-                    return Ok(Stop::Budget);
+                    return Ok(StopReason::Budget);
                 }
                 if !self.active.contains(&cell) {
                     continue;
@@ -265,7 +271,7 @@ impl Schedule {
                     let spent =
                         if self.requires_samples() { 0.0 } else { elapsed().as_secs_f64() / time };
                     let words = latest.map_or_else(String::new, |of| of(&self.samples));
-                    observer.progress(done.max(spent).min(1.0), &words);
+                    observer.report_progress(done.max(spent).min(1.0), &words);
                 }
             }
             round += 1;
@@ -279,13 +285,13 @@ impl Schedule {
                 continue;
             }
             let spent = if self.requires_samples() { 0.0 } else { elapsed().as_secs_f64() / time };
-            let done = match self.limits.samples.or(self.policy.max) {
+            let done = match self.limits.samples.or(self.policy.max_rounds) {
                 Some(n) => self.min_sample_count() as f64 / n.max(1) as f64,
                 None => 0.0,
             };
             let share = done.max(spent);
             let words = latest.map_or_else(|| format!("round {round}"), |of| of(&self.samples));
-            observer.progress(share.min(1.0), &words);
+            observer.report_progress(share.min(1.0), &words);
             if let Some(stop) = self.stop(&rule, elapsed(), late) {
                 return Ok(stop);
             }
@@ -326,18 +332,25 @@ impl Schedule {
     }
 
     /// Returns the numbers of the undisturbed rounds of the most frequent regime.
-    pub fn clean_rounds(&self) -> Vec<usize> {
-        samples::clean_numbers(&self.rounds(), &vec![true; self.remaining_cells().len()])
+    pub fn undisturbed_rounds(&self) -> Vec<usize> {
+        samples::undisturbed_round_numbers(
+            &self.rounds(),
+            &vec![true; self.remaining_cells().len()],
+        )
     }
 
     fn rule(&self, begun: Instant) -> StopRule {
-        let last = self.limits.at(Fraction(1.0)).checked_sub(self.limits.reserve).unwrap_or(begun);
-        let end = self.limits.at(self.policy.measure).min(last);
+        let last = self
+            .limits
+            .time_at_share(Fraction(1.0))
+            .checked_sub(self.limits.reserve)
+            .unwrap_or(begun);
+        let end = self.limits.time_at_share(self.policy.measurement_share).min(last);
         let at_most = end.saturating_duration_since(begun);
-        let whole = if self.policy.min_time_of_budget { self.limits.budget } else { at_most };
+        let whole = if self.policy.min_time_is_budget_share { self.limits.budget } else { at_most };
         StopRule {
-            min: self.policy.min,
-            exactly: self.limits.samples,
+            min_samples: self.policy.min_samples,
+            exact_samples: self.limits.samples,
             min_time: whole.mul_f64(self.policy.min_time.0).min(self.policy.min_time.1),
             max_time: at_most,
             tolerance: self.policy.tolerance.unwrap_or_default(),
@@ -351,7 +364,7 @@ impl Schedule {
 
     /// True if the run takes a requested number of samples regardless of the time.
     fn requires_samples(&self) -> bool {
-        self.limits.samples.is_some() && self.policy.samples_despite_time
+        self.limits.samples.is_some() && self.policy.takes_samples_despite_time
     }
 
     /// Returns the number of warm-up samples of a cell.
@@ -361,9 +374,9 @@ impl Schedule {
 
     /// Returns the number of samples of a cell that count, without its warm-up.
     fn sample_count(&self, cell: usize) -> usize {
-        match self.policy.tries {
+        match self.policy.max_rounds_per_sample {
             1 => self.samples[cell].len().saturating_sub(self.warm_up()),
-            _ => self.clean_rounds().len(),
+            _ => self.undisturbed_rounds().len(),
         }
     }
 
@@ -406,30 +419,34 @@ impl Schedule {
         }
     }
 
-    fn stop(&mut self, rule: &StopRule, elapsed: Duration, late: bool) -> Option<Stop> {
-        let tried =
-            |n: usize| self.policy.tries > 1 && self.rounds().len() >= n * self.policy.tries;
+    fn stop(&mut self, rule: &StopRule, elapsed: Duration, late: bool) -> Option<StopReason> {
+        let tried = |n: usize| {
+            self.policy.max_rounds_per_sample > 1
+                && self.rounds().len() >= n * self.policy.max_rounds_per_sample
+        };
         if self.limits.samples.is_some_and(|n| self.min_sample_count() >= n || tried(n)) {
-            return Some(Stop::Samples);
+            return Some(StopReason::Samples);
         }
         if late && !self.requires_samples() {
-            return Some(Stop::Budget);
+            return Some(StopReason::Budget);
         }
         if self.limits.samples.is_some() {
             return None;
         }
-        if self.policy.max.is_some_and(|max| self.min_sample_count() >= max) {
-            return Some(Stop::Stable);
+        if self.policy.max_rounds.is_some_and(|max| self.min_sample_count() >= max) {
+            return Some(StopReason::Stable);
         }
         self.policy.tolerance?;
         let is_stable = |cell: &usize| self.is_stable(rule, *cell, elapsed);
-        match self.policy.leave {
-            CellRule::Together => self.active.iter().all(is_stable).then_some(Stop::Stable),
-            CellRule::OnceStable => {
+        match self.policy.stable_cells {
+            StableCellRule::UntilAllStable => {
+                self.active.iter().all(is_stable).then_some(StopReason::Stable)
+            }
+            StableCellRule::OnceStable => {
                 let stay: Vec<usize> =
                     self.active.iter().copied().filter(|cell| !is_stable(cell)).collect();
                 self.active = stay;
-                self.active.is_empty().then_some(Stop::Stable)
+                self.active.is_empty().then_some(StopReason::Stable)
             }
         }
     }
@@ -442,7 +459,7 @@ impl Schedule {
         let rates: Vec<Vec<f64>> =
             (0..parts).map(|part| group.values(samples, part, &|seconds| 1.0 / seconds)).collect();
         let slices: Vec<&[f64]> = rates.iter().map(Vec::as_slice).collect();
-        rule.decide(&slices, elapsed, Better::Higher) == Some(Stop::Stable)
+        rule.stop_reason(&slices, elapsed, Better::Higher) == Some(StopReason::Stable)
     }
 }
 

@@ -5,13 +5,13 @@
 //! reported size.
 
 use crate::Bytes;
-use crate::quantity::significant;
+use crate::quantity::format_significant;
 use crate::record::{Cache, Machine, MeasuredCache};
 
 /// Minimum size of an array divided by the total size of the last-level caches.
-pub const RULE_FACTOR: f64 = 4.0;
+pub const MIN_CACHE_MULTIPLE: f64 = 4.0;
 /// Minimum number of elements of an array.
-pub const RULE_ELEMENTS: u64 = 1_000_000;
+pub const MIN_ARRAY_ELEMENTS: u64 = 1_000_000;
 
 /// End of the reason for figures of arrays that are too small.
 const REQUIRED: &str = "STREAM's rule requires at least 4 times and a million elements";
@@ -19,7 +19,10 @@ const REQUIRED: &str = "STREAM's rule requires at least 4 times and a million el
 /// Returns the reason why figures are suspect if an array is only `times` as large as the
 /// last-level caches.
 pub fn below_rule_reason(times: f64) -> String {
-    format!("arrays are {} times the last-level caches in use; {REQUIRED}", significant(times))
+    format!(
+        "arrays are {} times the last-level caches in use; {REQUIRED}",
+        format_significant(times)
+    )
 }
 
 /// True for a reason of [`below_rule_reason`].
@@ -66,17 +69,17 @@ fn last_level(machine: &Machine) -> Option<&Cache> {
 }
 
 /// Returns the size of one last-level cache of a machine.
-pub fn last_cache(machine: &Machine) -> CacheCapacity {
+pub fn last_level_cache(machine: &Machine) -> CacheCapacity {
     let reported = last_level(machine).and_then(|cache| cache.bytes).map(Bytes);
     CacheCapacity::new(reported, machine.measured_cache.as_ref())
 }
 
 /// Returns the minimum size of an array if all CPUs of a machine are used; `None` if its caches are
 /// unknown.
-pub fn array_bytes(machine: &Machine) -> Option<Bytes> {
+pub fn min_array_bytes(machine: &Machine) -> Option<Bytes> {
     let count = last_level(machine).map_or(1, |last| last.count);
-    let caches = last_cache(machine).bytes()?.as_f64() * f64::from(count);
-    Some(Bytes(((RULE_FACTOR * caches) as u64).max(8 * RULE_ELEMENTS)))
+    let caches = last_level_cache(machine).bytes()?.as_f64() * f64::from(count);
+    Some(Bytes(((MIN_CACHE_MULTIPLE * caches) as u64).max(8 * MIN_ARRAY_ELEMENTS)))
 }
 
 #[cfg(test)]
@@ -87,7 +90,7 @@ mod tests {
     fn stream_rule_reason_is_recognised() {
         let reason = below_rule_reason(0.21);
         assert!(is_below_rule_reason(&reason) && reason.contains("0.21"), "{reason}");
-        assert!(reason.contains(&format!("at least {RULE_FACTOR:.0} times")), "{reason}");
+        assert!(reason.contains(&format!("at least {MIN_CACHE_MULTIPLE:.0} times")), "{reason}");
         assert!(!is_below_rule_reason("steal time"));
     }
 

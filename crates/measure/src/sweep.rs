@@ -46,7 +46,7 @@ pub trait Setting: Clone + PartialEq + fmt::Display + 'static {
 
     /// Returns the name of another axis whose option the value also sets: `rank-map` for the policy
     /// `4/even`.
-    fn also_sets(&self) -> Option<&'static str> {
+    fn linked_axis(&self) -> Option<&'static str> {
         None
     }
 }
@@ -106,7 +106,7 @@ impl<T: fmt::Display + 'static> AxisSyntax<T> {
     where
         T: FromStr<Err: Into<InvalidAxisValue>>,
     {
-        Self { reader: AxisReader::comma_separated(parsed::<T>), list: joined::<T, ','> }
+        Self { reader: AxisReader::comma_separated(parsed::<T>), list: join_values::<T, ','> }
     }
 
     /// Returns the syntax of values that are separated by semicolons.
@@ -116,7 +116,7 @@ impl<T: fmt::Display + 'static> AxisSyntax<T> {
     {
         let reader =
             AxisReader { separator: Some(';'), ..AxisReader::comma_separated(parsed::<T>) };
-        Self { reader, list: joined::<T, ';'> }
+        Self { reader, list: join_values::<T, ';'> }
     }
 
     /// Returns the syntax of lists `L`, which have their own grammar.
@@ -125,7 +125,7 @@ impl<T: fmt::Display + 'static> AxisSyntax<T> {
         L: FromStr<Err: Into<InvalidAxisValue>> + IntoIterator<Item = T> + 'static,
     {
         let reader = AxisReader { separator: None, read: Box::new(listed::<L>), alone: Vec::new() };
-        Self { reader, list: joined::<T, ','> }
+        Self { reader, list: join_values::<T, ','> }
     }
 
     /// Sets the parser of one value, for values whose syntax in a list differs from the syntax
@@ -159,7 +159,7 @@ impl<T: fmt::Display + 'static> AxisSyntax<T> {
 }
 
 /// Formats values, separated by `SEPARATOR`.
-pub fn joined<T: fmt::Display, const SEPARATOR: char>(all: &[T]) -> String {
+pub fn join_values<T: fmt::Display, const SEPARATOR: char>(all: &[T]) -> String {
     let words: Vec<String> = all.iter().map(ToString::to_string).collect();
     words.join(&SEPARATOR.to_string())
 }
@@ -186,24 +186,24 @@ pub struct InvalidAxisValue {
     /// Description of the problem.
     pub problem: String,
     /// Name that was probably meant.
-    pub meant: Option<&'static str>,
+    pub suggestion: Option<&'static str>,
 }
 
 impl From<SyntaxError> for InvalidAxisValue {
     fn from(error: SyntaxError) -> Self {
-        Self { at: error.at, problem: error.problem, meant: error.meant }
+        Self { at: error.at, problem: error.problem, suggestion: error.suggestion }
     }
 }
 
 impl From<UnknownName> for InvalidAxisValue {
     fn from(error: UnknownName) -> Self {
-        Self { at: 0, problem: error.to_string(), meant: error.nearest() }
+        Self { at: 0, problem: error.to_string(), suggestion: error.nearest() }
     }
 }
 
 impl From<String> for InvalidAxisValue {
     fn from(problem: String) -> Self {
-        Self { at: 0, problem, meant: None }
+        Self { at: 0, problem, suggestion: None }
     }
 }
 
@@ -254,7 +254,7 @@ impl<S: Setting> FromStr for Axis<S> {
             let names = S::names();
             let problem = format!("expected one of the axes {}", alternatives(&names));
             return Err(SyntaxError {
-                meant: nearest(name, &names),
+                suggestion: nearest(name, &names),
                 ..cursor.error_at(0, problem)
             });
         };
@@ -276,8 +276,8 @@ impl<S: Setting> FromStr for Axis<S> {
         {
             return Ok(Self(settings));
         }
-        let InvalidAxisValue { at, problem, meant } = wrong;
-        Err(SyntaxError { meant, ..cursor.error_at(start + at, problem) })
+        let InvalidAxisValue { at, problem, suggestion } = wrong;
+        Err(SyntaxError { suggestion, ..cursor.error_at(start + at, problem) })
     }
 }
 
@@ -338,7 +338,7 @@ pub fn check<S: Setting>(axes: &[Axis<S>], options: &S::Options) -> Result<(), F
             .hint(format!("leave out --{name}, e.g. --sweep {axis}")));
     }
     for value in axes.iter().flat_map(Axis::settings) {
-        let Some(other) = value.also_sets() else { continue };
+        let Some(other) = value.linked_axis() else { continue };
         let is_swept = axes.iter().any(|axis| axis.has_name(other));
         if is_swept || S::is_given(other, options) {
             let option = if is_swept { format!("--sweep {other}") } else { format!("--{other}") };
@@ -432,7 +432,11 @@ impl<S: Setting> OmittedCombinations<'_, S> {
 
 /// Returns a notice for each reason why this node cannot measure combinations. If none of `kept`
 /// has a certain value, the notice names only this value instead of all its combinations.
-pub fn left_out<S: Setting>(all: &[(Vec<S>, Failure)], kept: &[&[S]], gauge: &str) -> Vec<Notice> {
+pub fn omission_notices<S: Setting>(
+    all: &[(Vec<S>, Failure)],
+    kept: &[&[S]],
+    gauge: &str,
+) -> Vec<Notice> {
     let mut groups: Vec<OmittedCombinations<'_, S>> = Vec::new();
     for (settings, why) in all {
         let mut values = settings.iter();
@@ -481,7 +485,7 @@ pub fn keep_supported<S: Setting, C>(
         return Err(gone.swap_remove(0).1);
     }
     let supported: Vec<&[S]> = kept.iter().map(settings_of).collect();
-    let notices = left_out(&gone, &supported, gauge);
+    let notices = omission_notices(&gone, &supported, gauge);
     Ok((kept, notices))
 }
 

@@ -286,7 +286,7 @@ impl ScaledUnit {
     /// Formats a value, given in the unit without prefix, as a number in this unit, with four
     /// digits and without the symbol.
     pub fn number_text(self, value: f64) -> String {
-        significant(self.number(value))
+        format_significant(self.number(value))
     }
 
     /// Formats a value, given in the unit without prefix, in this unit.
@@ -313,7 +313,7 @@ const EXPONENT_FROM: f64 = 1e16;
 /// `715.7`, `1584`. Numbers below 1 have three digits after the point, or as many as show two
 /// significant digits: `0.105`, `0.00032`. Numbers that would have very many digits are printed
 /// with an exponent: `1.000e308`, `5.0e-324`.
-pub fn significant(value: f64) -> String {
+pub fn format_significant(value: f64) -> String {
     let digits = match value.abs() {
         v if v >= EXPONENT_FROM && v.is_finite() => return format!("{value:.3e}"),
         v if v > 0.0 && 1.0 - v.log10().floor() > MAX_DECIMALS => return format!("{value:.1e}"),
@@ -327,9 +327,9 @@ pub fn significant(value: f64) -> String {
 }
 
 /// Formats a number with one digit after the point unless it is a whole number.
-pub fn trimmed(number: f64) -> String {
+pub fn format_trimmed(number: f64) -> String {
     if number.abs() >= EXPONENT_FROM && number.is_finite() {
-        return significant(number);
+        return format_significant(number);
     }
     let text = format!("{number:.1}");
     text.strip_suffix(".0").map_or(text.clone(), str::to_owned)

@@ -21,7 +21,7 @@ pub type CurvePoint = (u64, f64);
 #[serde(default)]
 pub struct MessageCurve {
     /// Sizes at which the time jumps and stays higher.
-    pub switches: Vec<Switch>,
+    pub switches: Vec<CurveJump>,
     /// Smallest size in bytes whose messages wait for the receiver; `null` if the library does not report it.
     pub rendezvous_bytes: Option<u64>,
     /// Control variable of the library from which the size is read.
@@ -29,7 +29,7 @@ pub struct MessageCurve {
     /// Sizes that take far longer than expected from the sizes on both sides.
     pub dips: Vec<u64>,
     /// Hockney's model of each protocol.
-    pub hockney: Vec<Fit>,
+    pub hockney: Vec<HockneyFit>,
 }
 
 impl MessageCurve {
@@ -71,7 +71,7 @@ pub struct EagerLimit {
 
 /// Jump of the curve.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Switch {
+pub struct CurveJump {
     /// First size after the jump, bytes.
     pub bytes: u64,
     /// Ratio of the time at this size to the time that is expected from the smaller sizes.
@@ -80,7 +80,7 @@ pub struct Switch {
 
 /// Hockney's model, fitted to a range of sizes.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Fit {
+pub struct HockneyFit {
     /// Smallest size of the range, bytes.
     pub from_bytes: u64,
     /// Largest size of the range, bytes.
@@ -109,16 +109,16 @@ fn is_between(limit: Option<u64>, last: &CurvePoint, next: &CurvePoint) -> bool 
 
 /// Returns the jumps of a curve without dips, in ascending order of sizes. At a jump, the time exceeds the prediction
 /// from the smaller sizes, and the prediction from the larger sizes exceeds the times of the smaller sizes.
-fn switches(points: &[CurvePoint]) -> Vec<Switch> {
+fn switches(points: &[CurvePoint]) -> Vec<CurveJump> {
     let all = (1..points.len()).map(|i| switch_at(points, i));
     all.filter(|switch| switch.leap > LEAP).collect()
 }
 
 /// Returns the jump at the point with index `i`.
-fn switch_at(points: &[CurvePoint], i: usize) -> Switch {
+fn switch_at(points: &[CurvePoint], i: usize) -> CurveJump {
     let above = lines(&points[i..]).map(|line| line.at(points[i - 1].0));
     let stays = above.reduce(f64::min).unwrap_or(0.0) / points[i - 1].1;
-    Switch { bytes: points[i].0, leap: (points[i].1 / from_below(points, i)).min(stays) }
+    CurveJump { bytes: points[i].0, leap: (points[i].1 / from_below(points, i)).min(stays) }
 }
 
 /// Line with a slope of at least zero.
@@ -222,7 +222,7 @@ fn depth(points: &[CurvePoint], i: usize) -> f64 {
 }
 
 /// Fits the model to the sizes of one protocol; `None` if there are too few sizes.
-fn fit(points: &[CurvePoint]) -> Option<Fit> {
+fn fit(points: &[CurvePoint]) -> Option<HockneyFit> {
     if points.len() < FIT_POINTS || points.iter().any(|(_, t)| !t.is_finite() || *t <= 0.0) {
         return None;
     }
@@ -233,7 +233,7 @@ fn fit(points: &[CurvePoint]) -> Option<Fit> {
     }
     let squares: f64 =
         points.iter().map(|(bytes, time)| (line.at(*bytes) / time - 1.0).powi(2)).sum();
-    Some(Fit {
+    Some(HockneyFit {
         from_bytes: points[0].0,
         to_bytes: points[points.len() - 1].0,
         latency_s: Seconds(latency_s),

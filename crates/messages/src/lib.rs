@@ -41,7 +41,7 @@ pub const GAUGE: &str = "messages";
 /// Name of the test in records.
 pub const TEST: &str = "mpi";
 /// Name of the test in records for measurements without an MPI.
-pub const TRANSPORT: &str = "transport";
+pub const TRANSPORT_TEST: &str = "transport";
 
 /// Gauge of message latency, bandwidth, message rate and collectives.
 pub struct Messages;
@@ -57,7 +57,7 @@ impl Gauge for Messages {
 
     fn kinds(&self) -> Vec<ConfigKind> {
         vec![
-            ConfigKind::from_config::<MessageConfig>(GAUGE, &[TEST, TRANSPORT])
+            ConfigKind::from_config::<MessageConfig>(GAUGE, &[TEST, TRANSPORT_TEST])
                 .with_headlines(&["latency", "bw"]),
         ]
     }

@@ -9,7 +9,7 @@ use crate::pattern::{Participants, Pattern};
 use crate::probe::start::{StartReport, Starter, error_tail};
 use nodegauge_measure::record::Measurement;
 use nodegauge_measure::schedule::shuffle::Shuffler;
-use nodegauge_os::{OtherUsers, check_rights, describe, wait_without_limit};
+use nodegauge_os::{OtherUsers, check_rights, describe_exit_status, wait_without_limit};
 use nodegauge_placement::Distance;
 use nodegauge_toolchain::mpi::without_explanations;
 use nodegauge_toolchain::program::{self, ProgramJob};
@@ -79,13 +79,13 @@ fn launch(hosts: &[String], patterns: Vec<Pattern>) -> Launch {
 /// Returns the host pairs of the unfinished step that have no result; `None` if every pair has a result, or if all
 /// ranks are on one host.
 pub(crate) fn unmeasured_pairs(report: &StartReport) -> Option<Vec<String>> {
-    let hosts = report.launch.hosts().filter(|_| report.broken.is_some())?;
+    let hosts = report.launch.hosts().filter(|_| report.incomplete_start.is_some())?;
     let step = report.launch.steps.get(report.output.steps)?;
     let mut names = Vec::new();
     for (a, b) in step {
         // Each pair is measured only once, so any complete size of a pair belongs to this step.
         let pair = (*a as u32, *b as u32);
-        if !report.output.sizes.iter().any(|size| size.ranks == pair && size.done.is_some()) {
+        if !report.output.sizes.iter().any(|size| size.ranks == pair && size.end_reason.is_some()) {
             names.push(format!("{} with {}", hosts[*a], hosts[*b]));
         }
     }
@@ -164,7 +164,7 @@ fn check_host(mpi: &Starter<'_>, host: &str, ended: &AtomicBool) -> Result<(), S
         }
         ChildEnd::Exited(status) => {
             let words = error_tail(&without_explanations(&output.stderr));
-            format!("{}: {}", describe(status), words.replace('\n', " "))
+            format!("{}: {}", describe_exit_status(status), words.replace('\n', " "))
         }
         ChildEnd::Killed(KillReason::TimedOut) => {
             format!("no response within {} s", RESPONSE_TIMEOUT.as_secs())

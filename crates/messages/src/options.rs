@@ -77,7 +77,7 @@ pub struct MessageOptions {
     pub patterns: Vec<Pattern>,
     /// True if the user requested the patterns by name. In this case, a pattern that the MPI does not support is an
     /// error.
-    pub named: bool,
+    pub has_named_patterns: bool,
     /// Sizes in bytes, ascending; `None` for the default sizes of each pattern.
     pub sizes: Option<Vec<u64>>,
     /// Number of messages in flight for rates.
@@ -103,7 +103,7 @@ pub struct MessageOptions {
     /// Buffers for the messages of a window.
     pub buffers: Buffers,
     /// Number of rounds per size in which the data is verified.
-    pub validate: u32,
+    pub validation_rounds: u32,
     /// Numbers of threads in `latency_mt`; `None` for 1:2 if there are enough CPUs.
     pub threads: Option<SideThreads>,
     /// Interval between readings of the clock.
@@ -121,7 +121,7 @@ impl Default for MessageOptions {
     fn default() -> Self {
         Self {
             patterns: Pattern::point_to_point().collect(),
-            named: false,
+            has_named_patterns: false,
             sizes: None,
             window: 64,
             iterations: None,
@@ -132,7 +132,7 @@ impl Default for MessageOptions {
             budget: None,
             starts: 3,
             buffers: Buffers::Single,
-            validate: 1,
+            validation_rounds: 1,
             threads: None,
             timing: Timing::Batch,
             memory_limit: MEMORY_LIMIT,
@@ -165,11 +165,11 @@ impl MessageOptions {
             }
         }
         let none = self.patterns.iter().copied().find(|one| one.valid_sizes(&asked).is_empty());
-        let named = self.named;
+        let has_named_patterns = self.has_named_patterns;
         self.patterns.retain(|pattern| !pattern.valid_sizes(&asked).is_empty());
-        if let Some(pattern) = none.filter(|_| named || self.patterns.is_empty()) {
+        if let Some(pattern) = none.filter(|_| has_named_patterns || self.patterns.is_empty()) {
             let min = pattern.usual_sizes()[0];
-            let wanted = match pattern.row().multiple_of {
+            let wanted = match pattern.row().size_multiple {
                 1 => "larger sizes".to_owned(),
                 multiple => format!("multiples of {}", Bytes(multiple)),
             };
@@ -219,10 +219,10 @@ mod tests {
 
     #[test]
     fn invalid_sizes_are_omitted_or_refused() {
-        let of = |patterns: &[Pattern], named, sizes: &[u64]| {
+        let of = |patterns: &[Pattern], has_named_patterns, sizes: &[u64]| {
             let (patterns, sizes) = (patterns.to_vec(), Some(sizes.to_vec()));
             let mut options =
-                MessageOptions { patterns, named, sizes, ..MessageOptions::default() };
+                MessageOptions { patterns, has_named_patterns, sizes, ..MessageOptions::default() };
             let reported = options.leave_out_invalid_sizes().map_err(|error| error.to_string());
             let texts: Result<Vec<String>, String> =
                 reported.map(|notices| notices.into_iter().map(|notice| notice.message).collect());
@@ -242,9 +242,9 @@ mod tests {
         // out.
         let (some, remaining) = of(&[Latency, Bw], false, &[0]);
         assert_eq!((some.map(|texts| texts.len()), remaining), (Ok(1), vec![Latency]));
-        for named in [true, false] {
+        for has_named_patterns in [true, false] {
             assert_eq!(
-                of(&[Allreduce], named, &[3]).0,
+                of(&[Allreduce], has_named_patterns, &[3]).0,
                 Err("no requested size is valid for allreduce\nhint: use multiples of 4 B, \
                      e.g. --sizes 4:4096"
                     .to_owned())

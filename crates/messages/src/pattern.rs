@@ -36,7 +36,7 @@ pub(crate) enum BlockBuffers {
     /// Neither buffer; each buffer contains one message.
     Neither,
     /// Receive buffer only.
-    Received,
+    Receive,
     /// Receive buffer and send buffer.
     Both,
 }
@@ -54,7 +54,7 @@ pub(crate) struct PatternRow {
     /// Minimum valid and maximum default message size, bytes; (0, 0) for a pattern without message sizes.
     sizes: (u64, u64),
     /// Divisor of all sizes: 1, or the size of a number for patterns that calculate.
-    pub(crate) multiple_of: u64,
+    pub(crate) size_multiple: u64,
     /// Buffers with one block per rank. The probe derives the number of blocks from its field `arrives`.
     gathered: BlockBuffers,
     /// Default number of warm-up operations, for small and for large messages.
@@ -72,7 +72,7 @@ const TIME: PatternRow = PatternRow {
     ways: None,
     counts_messages: false,
     sizes: (0, u64::MAX),
-    multiple_of: 1,
+    size_multiple: 1,
     gathered: BlockBuffers::Neither,
     warm_up: (100, 10),
     operations: (10_000, 1000),
@@ -154,14 +154,14 @@ patterns! {
     Allreduce => PatternRow {
         name: "allreduce",
         title: "Allreduce Latency",
-        multiple_of: 4,
+        size_multiple: 4,
         ..COLLECTIVE
     };
     /// `MPI_Allgather`.
     Allgather => PatternRow {
         name: "allgather",
         title: "Allgather Latency",
-        gathered: BlockBuffers::Received,
+        gathered: BlockBuffers::Receive,
         ..COLLECTIVE
     };
     /// `MPI_Alltoall`.
@@ -216,12 +216,12 @@ impl Pattern {
     /// Returns the sizes among `sizes` that are valid for the pattern: rates require at least one byte, and sums
     /// require whole numbers. For a pattern without a message size, returns only size 0.
     pub fn valid_sizes(self, sizes: &[u64]) -> Vec<u64> {
-        let PatternRow { sizes: (min, _), multiple_of, .. } = self.row();
+        let PatternRow { sizes: (min, _), size_multiple, .. } = self.row();
         if self.is_sizeless() {
             return vec![0];
         }
         let mut valid = sizes.to_vec();
-        valid.retain(|bytes| bytes >= min && bytes.is_multiple_of(*multiple_of));
+        valid.retain(|bytes| bytes >= min && bytes.is_multiple_of(*size_multiple));
         valid
     }
 
@@ -238,7 +238,7 @@ impl Pattern {
         match self.row().gathered {
             _ if !self.is_collective() => (buffers, buffers),
             BlockBuffers::Neither => (1, 1),
-            BlockBuffers::Received => (1, ranks),
+            BlockBuffers::Receive => (1, ranks),
             BlockBuffers::Both => (ranks, ranks),
         }
     }
@@ -318,7 +318,7 @@ mod tests {
                 functions.lines().find(|l| l.contains(&format!("{{\"{pattern}\", "))).unwrap();
             let in_c = match line {
                 line if line.contains(" FROM_EACH_FOR_ME,") => BlockBuffers::Both,
-                line if line.contains(" FROM_EACH,") => BlockBuffers::Received,
+                line if line.contains(" FROM_EACH,") => BlockBuffers::Receive,
                 _ => BlockBuffers::Neither,
             };
             assert_eq!(pattern.row().gathered, in_c, "{pattern}");

@@ -15,7 +15,7 @@ use crate::{GAUGE, MessagesError};
 pub use mpis::MpiRequest;
 use nodegauge_gauge::{Depth, Site, SummaryRequest};
 use nodegauge_machine::{CpuId, Topology};
-use nodegauge_measure::quantity::counted;
+use nodegauge_measure::quantity::count_in_words;
 use nodegauge_measure::schedule::Budget;
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId};
 use nodegauge_placement::{CpuPair, Distance, pairs};
@@ -87,18 +87,18 @@ pub struct MessageRequest {
 #[derive(Debug)]
 pub struct MessagesPlan {
     pub(crate) options: MessageOptions,
-    pub(crate) between: RankPairs,
+    pub(crate) rank_pairs: RankPairs,
     pub(crate) launches: Vec<Launch>,
     pub(crate) notices: Vec<Notice>,
     pub(crate) choice: TransportChoice,
     /// Fabrics of the built-in transport to measure.
-    pub(crate) own: Vec<Fabric>,
+    pub(crate) fabrics: Vec<Fabric>,
     /// OSU programs for each MPI; empty to run only the probe.
     pub(crate) osu: Vec<OsuPrograms>,
     /// Number of interleaved rounds of an OSU program and the probe.
     pub(crate) rounds: u32,
     /// True if the user set the number of rounds, so that the rounds are run regardless of the time.
-    pub(crate) exact_rounds: bool,
+    pub(crate) is_round_count_given: bool,
     /// Time limit per size that applies unless the budget requires a shorter one.
     usual_limit: Duration,
 }
@@ -113,7 +113,7 @@ impl MessagesPlan {
         asked: &MessageRequest,
     ) -> Result<Self, MessagesError> {
         let request = &asked.mpi;
-        let between = match asked.hosts.as_slice() {
+        let rank_pairs = match asked.hosts.as_slice() {
             [] => asked.pairs.clone().unwrap_or_default(),
             hosts => RankPairs::from_hosts(hosts)?,
         };
@@ -126,10 +126,10 @@ impl MessagesPlan {
             options.size_limit = osu::SIZE_LIMIT;
         }
         options.size_limit = asked.size_limit.unwrap_or(options.size_limit);
-        if between == RankPairs::All {
+        if rank_pairs == RankPairs::All {
             options.sizes.get_or_insert_with(|| MATRIX_SIZES.to_vec());
         }
-        let mut plan = Self::without_transport(&site.topology, options, between, asked.ranks)?;
+        let mut plan = Self::without_transport(&site.topology, options, rank_pairs, asked.ranks)?;
         plan.check_memory(site.machine.memory.available)?;
         plan.choose(request)?;
         plan.osu = request.programs()?;
@@ -139,7 +139,7 @@ impl MessagesPlan {
             plan.choice.mpis.iter().try_for_each(|mpi| mpi.launcher.check_root())?;
         }
         plan.rounds = asked.samples.unwrap_or(osu::ROUNDS);
-        plan.exact_rounds = asked.samples.is_some();
+        plan.is_round_count_given = asked.samples.is_some();
         Ok(plan)
     }
 
@@ -153,7 +153,7 @@ impl MessagesPlan {
     ) -> Result<Self, MessagesError> {
         let mut options = MessageOptions {
             patterns: vec![Pattern::Latency, Pattern::Bw],
-            named: true,
+            has_named_patterns: true,
             budget: ask.budget.map(Budget::from),
             ..MessageOptions::default()
         };
@@ -162,11 +162,11 @@ impl MessagesPlan {
             options.size_limit = QUICK_LIMIT;
             options.starts = 1;
         }
-        let between = RankPairs::EachDistance;
-        let mut plan = Self::without_transport(&site.topology, options, between, None)?;
+        let rank_pairs = RankPairs::EachDistance;
+        let mut plan = Self::without_transport(&site.topology, options, rank_pairs, None)?;
         plan.choose(&MpiRequest::default())?;
         // The summary uses only one fabric.
-        plan.own.truncate(1);
+        plan.fabrics.truncate(1);
         plan.keep_budget();
         Ok(plan)
     }
@@ -176,24 +176,24 @@ impl MessagesPlan {
     /// Fails if the requested transport is unavailable, or if none is available.
     fn choose(&mut self, request: &MpiRequest) -> Result<(), MessagesError> {
         self.choice = transport_choice::choose(request)?;
-        let hosts = matches!(self.between, RankPairs::Hosts(_));
+        let hosts = matches!(self.rank_pairs, RankPairs::Hosts(_));
         if self.choice.kind != TransportKind::BuiltIn {
-            let here = !hosts && self.between != RankPairs::All && request.osu.is_empty();
-            self.own = if request.lower_bound && here { vec![Fabric::Shm] } else { Vec::new() };
+            let here = !hosts && self.rank_pairs != RankPairs::All && request.osu.is_empty();
+            self.fabrics = if request.lower_bound && here { vec![Fabric::Shm] } else { Vec::new() };
             return Ok(());
         }
-        let missing = self.choice.missing.take();
+        let missing = self.choice.missing_reason.take();
         if hosts {
-            return Err(transport::needs_mpi("messages between hosts", missing.as_ref()));
+            return Err(transport::mpi_required_error("messages between hosts", missing.as_ref()));
         }
         let asked = !request.transport.is_empty();
-        self.own = if asked { request.transport.clone() } else { Fabric::ALL.to_vec() };
-        for fabric in self.own.clone() {
+        self.fabrics = if asked { request.transport.clone() } else { Fabric::ALL.to_vec() };
+        for fabric in self.fabrics.clone() {
             match fabric.missing_reason() {
                 Some(text) if asked => return Err(Failure::missing(text).into()),
                 Some(text) => {
                     self.leave_out(format!("{} left out: {text}", fabric.title()));
-                    self.own.retain(|known| *known != fabric);
+                    self.fabrics.retain(|known| *known != fabric);
                 }
                 None => {}
             }
@@ -202,8 +202,8 @@ impl MessagesPlan {
             self.options.patterns.iter().filter(|pattern| !transport::supports(**pattern));
         let names: Vec<&str> = lacking.map(|pattern| pattern.name()).collect();
         let nothing = names.len() == self.options.patterns.len();
-        if !names.is_empty() && (self.options.named || nothing) {
-            return Err(transport::needs_mpi(&names.join(", "), missing.as_ref()));
+        if !names.is_empty() && (self.options.has_named_patterns || nothing) {
+            return Err(transport::mpi_required_error(&names.join(", "), missing.as_ref()));
         }
         if !names.is_empty() {
             let text = format!("patterns that require an MPI are left out: {}", names.join(", "));
@@ -232,7 +232,7 @@ impl MessagesPlan {
     /// Returns the number of sizes to measure, summed over all transports, programs and rounds.
     pub(crate) fn size_count(&self) -> usize {
         let with_osu = if self.osu.is_empty() { 1 } else { 2 };
-        let own = self.own.len() * self.sizes(self.own_patterns());
+        let own = self.fabrics.len() * self.sizes(self.built_in_patterns());
         own + self.choice.mpis.len() * self.sizes(Pattern::ALL) * with_osu * self.rounds as usize
     }
 
@@ -244,7 +244,7 @@ impl MessagesPlan {
 
     /// Returns the patterns that the built-in transport runs: all patterns without an MPI; otherwise those with a lower
     /// bound.
-    pub(crate) fn own_patterns(&self) -> &'static [Pattern] {
+    pub(crate) fn built_in_patterns(&self) -> &'static [Pattern] {
         if self.choice.mpis.is_empty() { Pattern::ALL } else { &lower_bound::PATTERNS }
     }
 
@@ -265,27 +265,27 @@ impl MessagesPlan {
     fn without_transport(
         topology: &Topology,
         mut options: MessageOptions,
-        between: RankPairs,
+        rank_pairs: RankPairs,
         ranks: Option<usize>,
     ) -> Result<Self, MessagesError> {
         let meaningless = options.leave_out_invalid_sizes()?;
-        let (launches, mut notices) = launches(topology, &options, &between, ranks)?;
+        let (launches, mut notices) = launches(topology, &options, &rank_pairs, ranks)?;
         notices.extend(meaningless);
         notices.extend(memory_limit_notices(&launches, &options)?);
         let choice = TransportChoice::default();
-        let own = Vec::new();
+        let fabrics = Vec::new();
         let osu = Vec::new();
         let usual_limit = options.size_limit;
         Ok(Self {
             options,
-            between,
+            rank_pairs,
             launches,
             notices,
             choice,
-            own,
+            fabrics,
             osu,
             rounds: 1,
-            exact_rounds: false,
+            is_round_count_given: false,
             usual_limit,
         })
     }
@@ -310,7 +310,7 @@ impl MessagesPlan {
     ///
     /// Fails if the buffers of a launch need more than `available` bytes.
     fn check_memory(&self, available: Option<u64>) -> Result<(), MessagesError> {
-        let here = !matches!(self.between, RankPairs::Hosts(_));
+        let here = !matches!(self.rank_pairs, RankPairs::Hosts(_));
         match self.largest_buffers().zip(available) {
             Some(((bytes, pattern, ranks), available)) if here && bytes > available => {
                 Err(Failure::missing(format!(
@@ -366,30 +366,30 @@ fn memory_limit_notices(
 fn launches(
     topology: &Topology,
     options: &MessageOptions,
-    between: &RankPairs,
+    rank_pairs: &RankPairs,
     ranks: Option<usize>,
 ) -> Result<(Vec<Launch>, Vec<Notice>), MessagesError> {
-    if let RankPairs::Hosts(hosts) = between {
+    if let RankPairs::Hosts(hosts) = rank_pairs {
         return Ok((nodes::launches(hosts, options), Vec::new()));
     }
     let mut cores = pairs::core_cpus(topology);
     if cores.len() < 2 {
-        cores = topology.allowed().map(|thread| thread.cpu).collect();
+        cores = topology.allowed_threads().map(|thread| thread.cpu).collect();
     }
     if cores.len() < 2 {
         let why = "messages require two ranks, but this process may use only one hardware thread";
         let hint = "request more CPUs (taskset, cpuset, --cpus-per-task)";
         return Err(Failure::missing(why).hint(hint).into());
     }
-    if *between == RankPairs::All {
+    if *rank_pairs == RankPairs::All {
         return Ok((vec![matrix(&cores, options)], Vec::new()));
     }
-    let pairs = chosen(topology, between)?;
+    let pairs = chosen(topology, rank_pairs)?;
     let mut notices = Vec::new();
     let mut launches = Vec::new();
     let own = options.patterns_with(&[Participants::Pair]);
     for pair in pairs.iter().filter(|_| !own.is_empty()) {
-        let places = RankLocations::Here(vec![vec![pair.first], vec![pair.second]]);
+        let places = RankLocations::ThisNode(vec![vec![pair.first], vec![pair.second]]);
         launches.push(Launch::new(places, Some(pair.distance), own.clone()));
     }
     let together = options.patterns_with(&[Participants::Pairs, Participants::All]);
@@ -402,7 +402,7 @@ fn launches(
             [a, b] => pairs::distance(topology, a[0], b[0]),
             _ => None,
         };
-        let places = RankLocations::Here(cpus);
+        let places = RankLocations::ThisNode(cpus);
         // Patterns whose ranks have the same places share a launch.
         match launches.iter_mut().find(|known| known.ranks == places) {
             Some(known) => known.patterns.extend(together),
@@ -413,7 +413,7 @@ fn launches(
     let apart = pairs.iter().find(|pair| pair.distance != Distance::Core).or(pairs.first());
     if let Some(pair) = apart.filter(|_| !threaded.is_empty()) {
         let (cpus, threads) = thread_counts(topology, options, *pair, &cores, &mut notices);
-        let launch = Launch::new(RankLocations::Here(cpus), Some(pair.distance), threaded);
+        let launch = Launch::new(RankLocations::ThisNode(cpus), Some(pair.distance), threaded);
         launches.push(Launch { threads, ..launch });
     }
     Ok((launches, notices))
@@ -436,7 +436,7 @@ fn joint_rank_count(
     if count > cores * MAX_RANKS_PER_CORE {
         return Err(Failure::usage(format!(
             "{count} ranks are too many for {}",
-            counted(cores, "core")
+            count_in_words(cores, "core")
         ))
         .hint(format!("use at most {}, e.g. --ranks {cores}", cores * MAX_RANKS_PER_CORE))
         .into());
@@ -444,7 +444,7 @@ fn joint_rank_count(
     if count > cores {
         let text = format!(
             "{count} ranks share {}; ranks on the same core wait for each other",
-            counted(cores, "core")
+            count_in_words(cores, "core")
         );
         notices.push(Notice::new(NoticeId::Method, GAUGE, text));
     }
@@ -458,9 +458,9 @@ fn joint_rank_count(
 }
 
 /// Returns the CPUs of the requested pairs.
-fn chosen(topology: &Topology, between: &RankPairs) -> Result<Vec<CpuPair>, MessagesError> {
+fn chosen(topology: &Topology, rank_pairs: &RankPairs) -> Result<Vec<CpuPair>, MessagesError> {
     let all = pairs::pairs_by_distance(topology);
-    match between {
+    match rank_pairs {
         RankPairs::Distances(wanted) => {
             wanted.iter().map(|distance| pair_at(*distance, &all)).collect()
         }
@@ -538,7 +538,7 @@ fn matrix(cores: &[CpuId], options: &MessageOptions) -> Launch {
     if patterns.is_empty() {
         patterns.push(Pattern::Latency);
     }
-    let ranks = RankLocations::Here(cores.iter().map(|cpu| vec![*cpu]).collect());
+    let ranks = RankLocations::ThisNode(cores.iter().map(|cpu| vec![*cpu]).collect());
     Launch { steps, ..Launch::new(ranks, None, patterns) }
 }
 

@@ -15,13 +15,13 @@ use crate::plan::{MessagesPlan, RankPairs};
 use crate::probe::build::{self, Probe};
 use crate::probe::start::{IncompleteStart, MessageTransport, StartReport, Starter};
 use crate::transport;
-use crate::{GAUGE, MessagesError, TEST, TRANSPORT};
-use nodegauge_analysis::expect::Figures;
+use crate::{GAUGE, MessagesError, TEST, TRANSPORT_TEST};
+use nodegauge_analysis::expect::PossibleFigures;
 use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
 use nodegauge_measure::clock;
-use nodegauge_measure::quantity::counted;
+use nodegauge_measure::quantity::count_in_words;
 use nodegauge_measure::record::Measurement;
-use nodegauge_measure::repeat::Stop;
+use nodegauge_measure::repeat::StopReason;
 use nodegauge_measure::schedule::{Limits, RemainingTime};
 use nodegauge_measure::{
     Bytes, Failure, Fraction, Notice, NoticeId, Observer, Outcome, Unit, notice,
@@ -40,16 +40,17 @@ impl PlannedRun for MessagesPlan {
         }
     }
 
-    fn figures(&self, _: &Site) -> Vec<Figures> {
+    fn figures(&self, _: &Site) -> Vec<PossibleFigures> {
         let mut figures = Vec::new();
         for launch in &self.launches {
             for pattern in &launch.patterns {
                 if !self.choice.mpis.is_empty() {
                     figures.push(self.pattern_figures(TEST, launch, *pattern));
                 }
-                if !self.own.is_empty() && self.own_patterns().contains(pattern) {
+                if !self.fabrics.is_empty() && self.built_in_patterns().contains(pattern) {
                     figures.push(
-                        self.pattern_figures(TRANSPORT, launch, *pattern).requiring_test_name(),
+                        self.pattern_figures(TRANSPORT_TEST, launch, *pattern)
+                            .requiring_test_name(),
                     );
                 }
             }
@@ -65,13 +66,18 @@ impl PlannedRun for MessagesPlan {
 
 impl MessagesPlan {
     /// Returns the figures of a pattern of a launch.
-    fn pattern_figures(&self, test: &'static str, launch: &Launch, pattern: Pattern) -> Figures {
+    fn pattern_figures(
+        &self,
+        test: &'static str,
+        launch: &Launch,
+        pattern: Pattern,
+    ) -> PossibleFigures {
         let units: &[Unit] = match (pattern.row().counts_messages, pattern.unit()) {
             (true, _) => &[Unit::BytesPerSecond, Unit::MessagesPerSecond],
             (_, Unit::Seconds) => &[Unit::Seconds],
             _ => &[Unit::BytesPerSecond],
         };
-        let figures = Figures::new(GAUGE, test, [pattern.name()], units);
+        let figures = PossibleFigures::new(GAUGE, test, [pattern.name()], units);
         // OSU's programs measure all powers of two, beginning with the smallest size.
         if self.osu.is_empty() {
             figures.with_sizes(launch.valid_sizes(pattern, &self.options))
@@ -93,14 +99,14 @@ fn run(
     if let Some(limits) = &limits {
         plan.admit(limits)?;
     }
-    let patterns = plan.own_patterns();
+    let patterns = plan.built_in_patterns();
     let mut choice = plan.choice;
-    let reach = match plan.between {
+    let reach = match plan.rank_pairs {
         RankPairs::Hosts(_) => ProgramReach::OtherHosts,
         _ => ProgramReach::ThisHost,
     };
     let probes = probes(&mut choice, reach, !plan.osu.is_empty(), observer)?;
-    let setting_up = limits.map_or(Duration::ZERO, |limits| limits.elapsed());
+    let setup_time = limits.map_or(Duration::ZERO, |limits| limits.elapsed());
     let mut outcome = Outcome { notices: plan.notices, ..Outcome::default() };
     for (mpi, probe) in choice.mpis.iter().zip(&probes) {
         notice::add_new(&mut outcome.notices, probe.notices.clone());
@@ -114,7 +120,7 @@ fn run(
             outcome.notices.push(Notice::new(NoticeId::Method, GAUGE, text));
         }
     }
-    for (mpicc, why) in &choice.unusable {
+    for (mpicc, why) in &choice.unusable_mpis {
         for pattern in &plan.options.patterns {
             outcome.measurements.push(result::unusable_measurement(*pattern, mpicc, why));
         }
@@ -127,7 +133,7 @@ fn run(
         .map(|(transport, own)| Starter { transport, patterns: own, topology, options, limits })
         .collect();
     if !plan.osu.is_empty() {
-        let in_time = limits.filter(|_| !plan.exact_rounds);
+        let in_time = limits.filter(|_| !plan.is_round_count_given);
         for (number, (mpi, programs)) in mpis.iter().zip(&plan.osu).enumerate() {
             let time = in_time.map(|time| time.next_share(mpis.len() - number));
             match reference::run(mpi, programs, &plan.launches, plan.rounds, time, observer) {
@@ -141,18 +147,18 @@ fn run(
                 break;
             }
         }
-    } else if let RankPairs::Hosts(hosts) = &plan.between {
+    } else if let RankPairs::Hosts(hosts) = &plan.rank_pairs {
         for mpi in &mpis {
             outcome.extend(run_on_hosts(mpi, hosts, limits, observer)?);
         }
     } else {
-        let own = plan.own.iter().map(|fabric| MessageTransport::Own(*fabric));
+        let own = plan.fabrics.iter().map(|fabric| MessageTransport::BuiltIn(*fabric));
         let own = own.map(|transport| Starter { transport, patterns, topology, options, limits });
         let all: Vec<Starter<'_>> = mpis.iter().copied().chain(own).collect();
         outcome.extend(run_starts(&all, &plan.launches, limits, observer)?);
     }
     if let Some(limits) = limits.filter(|_| outcome.is_complete()) {
-        outcome.set_run_time(&limits, setting_up);
+        outcome.set_run_time(&limits, setup_time);
     }
     Ok(outcome)
 }
@@ -169,24 +175,24 @@ fn probes(
     paired: bool,
     observer: &mut dyn Observer,
 ) -> Result<Vec<Probe>, MessagesError> {
-    let folder = nodegauge_toolchain::cache_folder(nodegauge_os::variable);
-    let several = choice.mpis.len() + choice.unusable.len() > 1;
+    let folder = nodegauge_toolchain::cache_folder(nodegauge_os::environment_variable);
+    let several = choice.mpis.len() + choice.unusable_mpis.len() > 1;
     let mut probes = Vec::new();
     let mut mpis = Vec::new();
     let mut first_error = None;
     for mut mpi in std::mem::take(&mut choice.mpis) {
-        observer.phase(&format!("{}: preparing the probe", mpi.library));
+        observer.begin_phase(&format!("{}: preparing the probe", mpi.library));
         let folder = folder.as_deref();
-        let mut built = build::build(&mpi, folder, reach, &|| observer.interrupted());
+        let mut built = build::build(&mpi, folder, reach, &|| observer.is_interrupted());
         if let Err(error) = &built
-            && !choice.named
-            && !observer.interrupted()
+            && !choice.is_mpi_specified
+            && !observer.is_interrupted()
         {
             let why = transport_choice::compile_failure(&mpi, error);
             let launcher = Some(&mpi.launcher.command);
             if let Some(other) = transport_choice::mpi_without_compiler(launcher, &why) {
                 mpi = other;
-                built = build::build(&mpi, folder, reach, &|| observer.interrupted());
+                built = build::build(&mpi, folder, reach, &|| observer.is_interrupted());
             }
         }
         match built {
@@ -194,10 +200,10 @@ fn probes(
                 probes.push(probe);
                 mpis.push(mpi);
             }
-            Err(error) if several && !paired && !observer.interrupted() => {
+            Err(error) if several && !paired && !observer.is_interrupted() => {
                 let why = Failure::from(&error).reason();
                 let MpiParts::Wrapper { compiler, .. } = mpi.parts else { return Err(error) };
-                choice.unusable.push((compiler.command, why));
+                choice.unusable_mpis.push((compiler.command, why));
                 first_error.get_or_insert(error);
             }
             Err(error) => return Err(error),
@@ -217,8 +223,8 @@ fn run_on_hosts(
     limits: Option<Limits>,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, MessagesError> {
-    observer.phase(&format!("checking {} hosts", hosts.len()));
-    let (answering, silent) = nodes::check_hosts(mpi, hosts, &|| observer.interrupted());
+    observer.begin_phase(&format!("checking {} hosts", hosts.len()));
+    let (answering, silent) = nodes::check_hosts(mpi, hosts, &|| observer.is_interrupted());
     if answering.len() < 2 {
         let names: Vec<&str> = silent.iter().map(|(host, _)| host.as_str()).collect();
         let first = silent.first().map(|(host, why)| format!(" ({host}: {why})"));
@@ -259,10 +265,10 @@ fn run_starts(
         // The share of the budget for a launch is proportional to its number of sizes.
         let up_to_this =
             Fraction(count_sizes(&launches[..=number], starters) / count_sizes(launches, starters));
-        let deadline = limits.map(|limits| limits.at(up_to_this));
+        let deadline = limits.map(|limits| limits.time_at_share(up_to_this));
         let (reports, errors) = run_interleaved(starters, launch, &words, deadline, observer);
         outcome.notices.extend(left_out_starts(&reports, launch, deadline));
-        if !observer.interrupted() {
+        if !observer.is_interrupted() {
             let mut unstarted: Vec<&Starter<'_>> =
                 starters.iter().filter(|one| launch.with_only(one.patterns).is_some()).collect();
             unstarted.retain(|one| !reports.iter().any(|(known, _)| std::ptr::eq(*known, *one)));
@@ -281,14 +287,14 @@ fn run_starts(
             outcome.measurements.extend(failed(starter, &tried, &error));
             first_error.get_or_insert(error);
         }
-        let bound = reports.iter().find(|(starter, _)| starter.is_own());
+        let bound = reports.iter().find(|(starter, _)| starter.is_built_in());
         let bound = bound.map(|(own, report)| (result::figures(own, report), report.clone()));
         for (starter, report) in reports {
-            let bound = bound.as_ref().filter(|_| !starter.is_own());
+            let bound = bound.as_ref().filter(|_| !starter.is_built_in());
             outcome.extend(finish(starter, report, bound, deadline, observer)?);
         }
-        if outcome.is_interrupted() || observer.interrupted() {
-            outcome.stop = Some(Stop::Interrupted);
+        if outcome.is_interrupted() || observer.is_interrupted() {
+            outcome.stop = Some(StopReason::Interrupted);
             break;
         }
         let left = &launches[number + 1..];
@@ -332,7 +338,7 @@ fn left_out_starts(
 ) -> Option<Notice> {
     deadline?;
     let (starter, report) = reports.iter().find(|(starter, report)| {
-        report.broken.is_none() && report.starts < starter.start_count(launch)
+        report.incomplete_start.is_none() && report.starts < starter.start_count(launch)
     })?;
     let text = format!(
         "{}: started only {} of {} times, because another start would exceed --budget",
@@ -361,23 +367,24 @@ fn run_interleaved<'a, 'b>(
             let has_report = !reports.is_empty();
             let known = reports.iter_mut().find(|(known, _)| std::ptr::eq(*known, starter));
             let known = known.map(|(_, report)| report);
-            let over = known.as_ref().is_some_and(|report| report.broken.is_some())
+            let over = known.as_ref().is_some_and(|report| report.incomplete_start.is_some())
                 || errors.iter().any(|(failing, ..)| std::ptr::eq(*failing, starter));
             let late = has_report && starter.is_late();
-            if over || late || round >= starter.start_count(&launch) || observer.interrupted() {
+            if over || late || round >= starter.start_count(&launch) || observer.is_interrupted() {
                 continue;
             }
-            observer.phase(&format!("{} {words}", starter.transport.name()));
+            observer.begin_phase(&format!("{} {words}", starter.transport.name()));
             let options = starter.start_options(&launch);
             let start = Starter { options: &options, ..*starter };
             match (start.run(&launch, observer), known) {
                 (Ok(more), Some(report)) => report.add(more),
                 (Ok(first), None) => reports.push((starter, first)),
                 (Err(MessagesError::Interrupted), Some(report)) => {
-                    report.broken = Some(IncompleteStart::Interrupted);
+                    report.incomplete_start = Some(IncompleteStart::Interrupted);
                 }
                 (Err(error), Some(report)) => {
-                    report.broken = Some(IncompleteStart::Died(Failure::from(error).reason()));
+                    report.incomplete_start =
+                        Some(IncompleteStart::Died(Failure::from(error).reason()));
                 }
                 (Err(error), None) => errors.push((starter, launch, error)),
             }
@@ -396,7 +403,7 @@ fn run_interleaved<'a, 'b>(
 fn in_words(launch: &Launch) -> String {
     match (launch.distance, &launch.ranks) {
         (Some(distance), _) => distance.name().to_owned(),
-        (None, RankLocations::Here(cpus)) => format!("{} ranks", cpus.len()),
+        (None, RankLocations::ThisNode(cpus)) => format!("{} ranks", cpus.len()),
         (None, RankLocations::Hosts(hosts)) => format!("{} nodes", hosts.len()),
     }
 }
@@ -412,14 +419,14 @@ fn finish(
     let config = result::mpi_config(starter.transport, Some(&report));
     let limit = config.and_then(|config| eager::eager_limit(&config, &report.output.variables));
     let is_late = deadline.is_some_and(|deadline| clock::now() >= deadline);
-    if report.broken.is_none() && report.launch.steps.is_empty() && !is_late {
+    if report.incomplete_start.is_none() && report.launch.steps.is_empty() && !is_late {
         remeasure_dips(starter, &mut report, limit.as_ref(), observer)?;
     }
     let mut figures = result::figures(starter, &report);
     judge_curves(&mut figures, limit.as_ref());
     let mut notices = notices(starter, &report);
     if let Some((bounds, bound)) = bound {
-        let shares = lower_bound::shares(&figures, &report, bounds, bound);
+        let shares = lower_bound::compare_figures(&figures, &report, bounds, bound);
         let name = starter.transport.name();
         let (remarks, doubts) =
             lower_bound::remarks(&name, &report, bound, &shares, limit.as_ref());
@@ -436,11 +443,12 @@ fn finish(
         measurements: figures.into_iter().map(Measurement::from).collect(),
         notices,
         details: details(&report),
-        stop: (report.broken == Some(IncompleteStart::Interrupted)).then_some(Stop::Interrupted),
+        stop: (report.incomplete_start == Some(IncompleteStart::Interrupted))
+            .then_some(StopReason::Interrupted),
         ..Outcome::default()
     };
     for missing in result::refused_measurements(starter, &report) {
-        if starter.options.named {
+        if starter.options.has_named_patterns {
             outcome.measurements.push(missing);
         } else {
             // A pattern that the user did not request by name is left out with a notice.
@@ -469,13 +477,13 @@ fn remeasure_dips(
         let limit = limit.filter(|_| !pattern.is_collective()).map(|limit| limit.bytes);
         dips.extend(curve::dips(&points, limit).into_iter().map(|bytes| (*pattern, bytes)));
     }
-    if dips.is_empty() || observer.interrupted() {
+    if dips.is_empty() || observer.is_interrupted() {
         return Ok(());
     }
-    observer.phase(&format!(
+    observer.begin_phase(&format!(
         "{}: repeating {} that deviated from the curve",
         starter.transport.name(),
-        counted(dips.len(), "size")
+        count_in_words(dips.len(), "size")
     ));
     let patterns: BTreeSet<Pattern> = dips.iter().map(|(pattern, _)| *pattern).collect();
     let dipping: BTreeSet<u64> = dips.iter().map(|(_, bytes)| *bytes).collect();
@@ -490,7 +498,7 @@ fn remeasure_dips(
         // If the repetition fails, the first measurement is kept.
         Err(_) => Vec::new(),
     };
-    for run in second.into_iter().filter(|run| run.done.is_some()) {
+    for run in second.into_iter().filter(|run| run.end_reason.is_some()) {
         let what = (run.pattern, run.bytes);
         let known = sizes.iter_mut().find(|known| (known.pattern, known.bytes) == what);
         if let Some(known) = known.filter(|_| dips.contains(&what)) {
@@ -549,12 +557,12 @@ fn notices(starter: &Starter<'_>, report: &StartReport) -> Vec<Notice> {
     if let Some(text) = remeasured(report) {
         notices.push(notice_on(starter, NoticeId::Trend, &text));
     }
-    let place = match report.output.unfinished() {
+    let place = match report.output.unfinished_size() {
         Some(size) => format!("during {} of {}", size.pattern, Bytes(size.bytes)),
         None => "between two sizes".to_owned(),
     };
     let kept = "earlier measurements are kept";
-    let failed = match &report.broken {
+    let failed = match &report.incomplete_start {
         Some(IncompleteStart::Hung(limit)) => Some(format!(
             "no output for {} s {place}: {} and its ranks were killed; {kept}",
             limit.as_secs_f64(),
@@ -565,13 +573,13 @@ fn notices(starter: &Starter<'_>, report: &StartReport) -> Vec<Notice> {
         }
         _ => None,
     };
-    if report.broken == Some(IncompleteStart::Late) {
+    if report.incomplete_start == Some(IncompleteStart::Late) {
         let text = format!("stopped {place}, because no time is left; {kept}");
         notices.push(notice_on(starter, NoticeId::Budget, &text));
     }
     let silent = nodes::unmeasured_pairs(report)
         .map(|hosts| format!("no result from the pairs {}", hosts.join(", ")));
-    let unreadable = report.output.unreadable.map(|errno| {
+    let unreadable = report.output.read_error.map(|errno| {
         let why = nodegauge_os::SysError { call: "process_vm_readv", errno };
         let text = format!(
             "{why}; large messages are therefore copied twice, through a ring buffer in shared memory{}",

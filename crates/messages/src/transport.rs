@@ -81,7 +81,7 @@ pub(crate) struct RankJob {
     window: usize,
     limit_s: f64,
     samples: Option<u32>,
-    validate: u32,
+    validation_rounds: u32,
     each: bool,
     multiple: bool,
     /// Pairs that run one after another; empty if all ranks run the patterns together.
@@ -95,7 +95,7 @@ impl RankJob {
         fabric: Fabric,
         options: &MessageOptions,
     ) -> Option<Self> {
-        let RankLocations::Here(_) = &launch.ranks else { return None };
+        let RankLocations::ThisNode(_) = &launch.ranks else { return None };
         let mut patterns = Vec::new();
         for pattern in launch.patterns.iter().copied().filter(|pattern| supports(*pattern)) {
             let mut sizes = Vec::new();
@@ -113,7 +113,7 @@ impl RankJob {
             window: options.window as usize,
             limit_s: options.size_limit.as_secs_f64(),
             samples: options.samples,
-            validate: options.validate,
+            validation_rounds: options.validation_rounds,
             each: options.timing == Timing::Each,
             multiple: options.buffers == Buffers::Multiple,
             steps: launch.steps.iter().flatten().copied().collect(),
@@ -130,7 +130,7 @@ impl RankJob {
 
 /// Returns the error for a request that requires an MPI. `missing` is the reason why no MPI was found; `None` if the
 /// user chose a transport without an MPI.
-pub(crate) fn needs_mpi(what: &str, missing: Option<&Failure>) -> MessagesError {
+pub(crate) fn mpi_required_error(what: &str, missing: Option<&Failure>) -> MessagesError {
     match missing {
         None => Failure::usage(format!("{what}: an MPI is required"))
             .hint("leave out --transport, or choose latency, bw, bibw, multi_lat, mbw_mr")

@@ -17,7 +17,7 @@ use nodegauge_analysis::ratio::closing;
 use nodegauge_gauge::Detail;
 use nodegauge_gauge::outputs::is_output;
 use nodegauge_gauge::view::{
-    self, ColumnList, ColumnUnit, FigureRow, Section, Table, distinct, grouped, words,
+    self, ColumnList, ColumnUnit, FigureRow, Section, Table, distinct, group_by_key, words,
 };
 use nodegauge_measure::record::{Category, Measurement, Record};
 use nodegauge_measure::{Bytes, NoticeId};
@@ -108,7 +108,7 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
             section.note_if("note", notice(record, NoticeId::Method));
         }
         if detail == Detail::Full {
-            section.gap();
+            section.push_gap();
             curves::add(&mut section, &all);
         }
         curves::add_unknown(&mut section, &all);
@@ -130,7 +130,7 @@ fn closing(all: &[&ShownFigure<'_>]) -> Option<Section> {
     let has_osu = all.iter().any(|figure| is_osu(figure));
     let shown =
         all.iter().copied().filter(|figure| !figure.is_own() && figure.config.ranks.is_none());
-    let places = grouped(shown, |figure| ComparedPlace {
+    let places = group_by_key(shown, |figure| ComparedPlace {
         distance: figure.config.distance,
         library: has_osu.then(|| figure.library()),
     });
@@ -201,7 +201,7 @@ fn compared_size<'a>(
 ) -> Option<(u64, Vec<&'a ShownFigure<'a>>)> {
     let of = own.iter().copied().filter(|figure| figure.pattern == Some(pattern));
     let mut sizes: Vec<(u64, Vec<&ShownFigure<'_>>)> = Vec::new();
-    for (size, figures) in grouped(of, |figure| figure.config.message_bytes) {
+    for (size, figures) in group_by_key(of, |figure| figure.config.message_bytes) {
         let size = size.filter(|size| *size >= SMALL || pattern.is_sizeless());
         sizes.extend(size.filter(|_| figures.len() > 1).map(|size| (size, figures)));
     }
@@ -258,7 +258,7 @@ fn summary(all: &[&ShownFigure<'_>]) -> Table {
     const RATE: ColumnUnit = ColumnUnit::GB_PER_S;
     const MESSAGES: ColumnUnit = ColumnUnit::MMSG_PER_S;
     let pairwise = all.iter().copied().filter(|figure| !figure.is_collective());
-    let rows = grouped(pairwise, |figure| figure.line()).into_iter();
+    let rows = group_by_key(pairwise, |figure| figure.line()).into_iter();
     let rows = rows.map(|((library, distance), own)| SummaryRow { library, distance, own });
     let columns = ColumnList::<SummaryRow<'_>>::new()
         .left("messages", |row| row.library.clone())
@@ -282,7 +282,7 @@ fn distance(distance: Option<Distance>) -> &'static str {
 
 /// Formats the CPUs of each rank: `0, 1` or `{0-3}, {4-7}`. Long lists are shortened in the middle.
 fn places(figure: &ShownFigure<'_>) -> String {
-    figure.config.places.as_deref().map_or_else(|| NONE.to_owned(), words::places)
+    figure.config.places.as_deref().map_or_else(|| NONE.to_owned(), words::places_in_words)
 }
 
 #[cfg(test)]

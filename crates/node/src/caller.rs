@@ -25,7 +25,12 @@ pub struct Caller {
 impl Caller {
     /// Returns a selection of the headline figures of all gauges.
     pub(crate) fn headlines(&self) -> FigureSelection<'static> {
-        FigureSelection { gauges: self.gauges, registry: self.registry, all: false, facts: false }
+        FigureSelection {
+            gauges: self.gauges,
+            registry: self.registry,
+            includes_all: false,
+            facts: false,
+        }
     }
 }
 

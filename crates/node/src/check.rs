@@ -161,7 +161,7 @@ impl PreparedCheck {
     }
 
     /// Returns the file with the state; `None` if no folder for it is known.
-    pub fn state(&self) -> Option<&Path> {
+    pub fn state_path(&self) -> Option<&Path> {
         self.state.as_ref().ok().map(StateFile::path)
     }
 
@@ -231,9 +231,9 @@ impl Check<'_> {
     /// Examines the node and, from level 2 on, measures it. Returns the state to save.
     fn run(&mut self, state: &Result<StateFile, Failure>) -> Option<NextState> {
         let saved = state.as_ref().map_or(SavedState::Absent, StateFile::read);
-        let previous = saved.known();
+        let previous = saved.known_state();
         let since = previous.and_then(|last| record::parse_rfc3339(&last.checked));
-        let mut examination = match Examination::take(self.deadline, since, &self.signals) {
+        let mut examination = match Examination::from_child(self.deadline, since, &self.signals) {
             Ok(examination) => examination,
             Err(remark) => {
                 self.remarks.push(remark);
@@ -268,8 +268,8 @@ impl Check<'_> {
         self.next_state(state, saved, &examination)
     }
 
-    /// Examines the node repeatedly until no other program uses it, for at most a tenth of the remaining time. A job may
-    /// just be ending.
+    /// Examines the node repeatedly until no other program uses it, for at most a tenth of the remaining time. A job
+    /// may just be ending.
     fn wait_until_idle(
         &mut self,
         mut examination: Examination,
@@ -277,7 +277,7 @@ impl Check<'_> {
     ) -> Examination {
         let until = Instant::now() + self.deadline.left() / 10;
         while Instant::now() < until && !self.signals.is_received() {
-            match Examination::take(self.deadline, since, &self.signals) {
+            match Examination::from_child(self.deadline, since, &self.signals) {
                 Ok(again) => examination = again,
                 Err(_) => break,
             }

@@ -7,7 +7,7 @@ use nodegauge_fleet::intake::{Intake, error_or_last_line};
 use nodegauge_fleet::rank::{RankVerdict, Ranking, RankingOptions};
 use nodegauge_fleet::reference::Reference;
 use nodegauge_fleet::slurm::{self, JobOptions, NodeState, QueuedJob, Refusal, SlurmDeadline};
-use nodegauge_measure::quantity::counted;
+use nodegauge_measure::quantity::count_in_words;
 use nodegauge_measure::{Failure, record};
 use nodegauge_os::{Wait, wait_whole_time};
 use nodegauge_toolchain::mpi::HostList;
@@ -52,7 +52,7 @@ pub struct FleetRequest {
     /// Reference by which nodes are judged; groups of few nodes need one.
     pub reference: Option<Reference>,
     /// True to wait for the jobs in the queue without submitting new ones.
-    pub only_watch: bool,
+    pub is_watch_only: bool,
 }
 
 /// Outcome of the measurement of many nodes.
@@ -82,7 +82,7 @@ impl FleetRequest {
                 outputs.note("deadline reached; start the command again to continue");
                 break;
             }
-            match run.step(self.only_watch) {
+            match run.step(self.is_watch_only) {
                 Ok(true) => break,
                 Ok(false) => {
                     has_worked = true;
@@ -177,7 +177,7 @@ impl<'a> FleetRun<'a> {
             None if !known.is_empty() => known.clone(),
             None => slurm::query_nodes(request.partition.as_deref(), until)?.into_keys().collect(),
         };
-        let (valid, odd) = HostList::partition(&hosts);
+        let (valid, odd) = HostList::split_invalid_names(&hosts);
         if let Some(odd) = odd.first() {
             return Err(Failure::usage(format!("'{odd}' is not a valid host name"))
                 .hint("give the nodes, e.g. --nodes node[01-64]"));
@@ -214,7 +214,7 @@ impl<'a> FleetRun<'a> {
             jobs: JobOptions {
                 partition: request.partition.clone(),
                 qos: request.qos.clone(),
-                more: request.sbatch.clone(),
+                sbatch_options: request.sbatch.clone(),
                 minutes: request.minutes,
                 program,
                 command: request.command.clone(),
@@ -368,8 +368,10 @@ impl<'a> FleetRun<'a> {
                 Err(Refusal::Limit) => {
                     // If jobs of other users fill the limit, one job is still tried.
                     self.max = active.len().max(1);
-                    self.outputs()
-                        .note(&format!("Slurm accepts only {} now", counted(active.len(), "job")));
+                    self.outputs().note(&format!(
+                        "Slurm accepts only {} now",
+                        count_in_words(active.len(), "job")
+                    ));
                     break;
                 }
                 Err(Refusal::Rejected(why)) => self.fail(&host, &format!("sbatch: {why}"))?,
@@ -417,7 +419,7 @@ impl<'a> FleetRun<'a> {
             if is_own && runs < self.options.confirm {
                 self.outputs().note(&format!(
                     "{host}: slow or undecided in {}; it will be measured again",
-                    counted(runs, "run")
+                    count_in_words(runs, "run")
                 ));
                 self.needed.insert(host, runs + 1);
                 is_done = false;
@@ -445,7 +447,7 @@ impl<'a> FleetRun<'a> {
         let failed = self.failed.len();
         let line = format!(
             "fleet: {done} of {} measured, {active} in the queue, {waiting} waiting, {failed} failed",
-            counted(self.hosts.len(), "node")
+            count_in_words(self.hosts.len(), "node")
         );
         if line != self.printed {
             self.outputs().note(&line);

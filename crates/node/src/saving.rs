@@ -116,8 +116,8 @@ impl SavingContext<'_> {
 /// Returns the command that imports a file into the history.
 pub(crate) fn import_command(file: &Path, history: &HistoryFile) -> CommandLine {
     let mut words = vec!["history".to_owned(), "import".to_owned(), file.display().to_string()];
-    if let Some(given) = &history.given {
-        words.extend(["--db".to_owned(), given.display().to_string()]);
+    if let Some(given_path) = &history.given_path {
+        words.extend(["--db".to_owned(), given_path.display().to_string()]);
     }
     CommandLine::new("nodegauge".to_owned(), words)
 }

@@ -5,7 +5,7 @@ use crate::signals::Signals;
 use nodegauge_history::{DB_VARIABLE, HistoryFile};
 use nodegauge_measure::Failure;
 use nodegauge_measure::record::Record;
-use nodegauge_os::describe;
+use nodegauge_os::describe_exit_status;
 use nodegauge_toolchain::program::{self, ProgramJob};
 use nodegauge_toolchain::{CommandLine, ToolchainError};
 use std::time::Duration;
@@ -51,8 +51,8 @@ pub(crate) fn command_job(
         .map(|(name, value)| (name.to_owned(), Some(value.to_owned())))
         .collect();
     // `--db` also applies to the child processes, which read the history, e.g. for choices of the tuner.
-    let given = history.given.iter().map(|path| path.to_string_lossy().into_owned());
-    run.environment.extend(given.map(|path| (DB_VARIABLE.to_owned(), Some(path))));
+    let given_path = history.given_path.iter().map(|path| path.to_string_lossy().into_owned());
+    run.environment.extend(given_path.map(|path| (DB_VARIABLE.to_owned(), Some(path))));
     Ok(run)
 }
 
@@ -88,7 +88,7 @@ pub(crate) fn run_for_record(
                 .hint("use commands that measure, e.g. --run stream 'stream --pages 4k'"))
         }
         _ => {
-            let status = describe(status);
+            let status = describe_exit_status(status);
             let error_tail = output.error_tail();
             Err(Failure::usage(format!("'{command}' ended with {status}: {error_tail}")))
         }

@@ -6,7 +6,7 @@ use crate::caller::Caller;
 use crate::saving::SavingContext;
 use crate::signals::Signals;
 use crate::started::{command_job, run_for_record};
-use nodegauge_analysis::compare::{COMPARED, Side, TURNS};
+use nodegauge_analysis::compare::{COMPARED_LABEL, Side, TURNS_LABEL};
 use nodegauge_history::{HistoryFile, Store};
 use nodegauge_measure::{Failure, Observer, record};
 use nodegauge_toolchain::CommandLine;
@@ -37,7 +37,7 @@ pub struct AlternatingRuns {
     /// Description of the saved runs: their number, the path of the history, and their labels.
     pub saved: Option<String>,
     /// Number of runs that could not be saved.
-    pub unsaved: usize,
+    pub unsaved_count: usize,
     /// Signal that ended the runs early, if any.
     pub signal: Option<u8>,
 }
@@ -54,7 +54,7 @@ impl AlternatingRunsRequest {
     ) -> Result<AlternatingRuns, Failure> {
         let mut store = if self.is_saved { Some(self.history.open()?) } else { None };
         let started = Instant::now();
-        let mut unsaved = 0;
+        let mut unsaved_count = 0;
         let signals = Signals::listen()?;
         let mut progress = progress(&signals);
         let id = record::new_id();
@@ -68,15 +68,15 @@ impl AlternatingRunsRequest {
         'blocks: for block in 0..self.blocks {
             for (turn, side) in BLOCK.into_iter().enumerate() {
                 let command = &self.commands[side];
-                progress.phase(&format!("block {} of {}: {command}", block + 1, self.blocks));
+                progress.begin_phase(&format!("block {} of {}: {command}", block + 1, self.blocks));
                 let share = (f64::from(block) + turn as f64 / 4.0) / f64::from(self.blocks);
-                progress.progress(share, "");
+                progress.report_progress(share, "");
                 let run = run_for_record(command, &jobs[side], &signals, caller)?;
                 let whole = run.filter(|run| run.complete || !signals.is_received());
                 let Some(mut latest_run) = whole else { break 'blocks };
-                latest_run.labels.insert(TURNS.to_owned(), labels[side].clone());
+                latest_run.labels.insert(TURNS_LABEL.to_owned(), labels[side].clone());
                 if names[0] != names[1] {
-                    latest_run.labels.insert(COMPARED.to_owned(), names[side].clone());
+                    latest_run.labels.insert(COMPARED_LABEL.to_owned(), names[side].clone());
                 }
                 if let Some(store) = &mut store {
                     let saving = SavingContext {
@@ -87,21 +87,24 @@ impl AlternatingRunsRequest {
                     };
                     if let Err(failure) = saving.save(store, &latest_run, None) {
                         caller.outputs.error(&failure.to_string());
-                        unsaved += 1;
+                        unsaved_count += 1;
                     }
                 }
                 sides[side].runs.push(latest_run);
             }
         }
         let runs: usize = sides.iter().map(|side| side.runs.len()).sum();
-        let saved = store.as_ref().map(|store| in_words(store, runs - unsaved, &labels));
+        let saved = store.as_ref().map(|store| in_words(store, runs - unsaved_count, &labels));
         let whole = sides.iter().map(|side| side.runs.len() / 2 * 2).min().unwrap_or(0);
         sides.iter_mut().for_each(|side| side.runs.truncate(whole));
-        Ok(AlternatingRuns { sides, saved, unsaved, signal: signals.received_signal() })
+        Ok(AlternatingRuns { sides, saved, unsaved_count, signal: signals.received_signal() })
     }
 }
 
 /// Describes where the runs were saved, and with which labels.
 fn in_words(store: &Store, runs: usize, [a, b]: &[String; 2]) -> String {
-    format!("{runs} runs in {}, labels {TURNS}={a} and {TURNS}={b}", store.path().display())
+    format!(
+        "{runs} runs in {}, labels {TURNS_LABEL}={a} and {TURNS_LABEL}={b}",
+        store.path().display()
+    )
 }

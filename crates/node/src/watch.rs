@@ -14,10 +14,10 @@ use nodegauge_gauge::Site;
 use nodegauge_gauge::view::Page;
 use nodegauge_history::HistoryFile;
 use nodegauge_machine::OTHER_LOAD;
-use nodegauge_measure::quantity::counted;
+use nodegauge_measure::quantity::count_in_words;
 use nodegauge_measure::record::{self, Measurement, Record, Severity, Status};
 use nodegauge_measure::{Failure, legible};
-use nodegauge_os::{Unmet, Wait, wait_until, wait_whole_time};
+use nodegauge_os::{Wait, WaitEnd, wait_until, wait_whole_time};
 use nodegauge_report::conclusion;
 use nodegauge_toolchain::CommandLine;
 use nodegauge_toolchain::program::ProgramJob;
@@ -95,9 +95,9 @@ impl WatchRequest {
         }
         let mut watch = Watch::new(self, site, signals, series.labels.clone(), caller)?;
         watch.print(&series.in_words(self));
-        let mut grid = TimeGrid::new(series.began, self.every);
-        let end = series.began + self.duration;
-        let mut due = if series.samples == 0 { series.began } else { grid.next(SystemTime::now()) };
+        let mut grid = TimeGrid::new(series.start, self.every);
+        let end = series.start + self.duration;
+        let mut due = if series.samples == 0 { series.start } else { grid.next(SystemTime::now()) };
         while due < end && watch.wait(&mut due, &mut grid) {
             // The series may have ended while the machine was suspended.
             if SystemTime::now() >= end {
@@ -187,7 +187,7 @@ impl<'a> Watch<'a> {
             // The clock may have been set meanwhile, so the due time is computed again.
             let wait =
                 Wait::within(left.min(POLL_INTERVAL)).every(POLL_INTERVAL).unless(&interrupted);
-            if wait_whole_time(&wait) == Unmet::Interrupted {
+            if wait_whole_time(&wait) == WaitEnd::Interrupted {
                 return false;
             }
             if left.is_zero() {
@@ -275,7 +275,7 @@ impl<'a> Watch<'a> {
         self.invalid |= run.measurements.iter().any(|m| m.validity.status == Status::Invalid);
         self.unsaved.push(run);
         if let Err(failure) = self.save_all() {
-            let kept = counted(self.unsaved.len(), "run");
+            let kept = count_in_words(self.unsaved.len(), "run");
             self.caller
                 .outputs
                 .error(&format!("{}; {kept} will be saved later", failure.single_line()));
@@ -312,7 +312,7 @@ impl<'a> Watch<'a> {
             return Err(Failure::missing(format!(
                 "{}; {} are in {}",
                 failure.single_line(),
-                counted(self.unsaved.len(), "run"),
+                count_in_words(self.unsaved.len(), "run"),
                 legible::path(&file),
             ))
             .hint(saving::import_command(&file, &self.request.history).to_string()));
@@ -320,7 +320,7 @@ impl<'a> Watch<'a> {
         Ok(match self.signals.received_signal() {
             Some(signal) => CommandEnd::Signal(signal),
             None if self.samples == 0 && self.failed == 0 => {
-                let skipped = counted(self.skipped, "sample");
+                let skipped = count_in_words(self.skipped, "sample");
                 let text = format!(
                     "no sample was taken: {skipped} skipped because other programs used the node"
                 );
@@ -333,7 +333,7 @@ impl<'a> Watch<'a> {
 
     /// Formats the numbers of taken, skipped and failed samples.
     fn tally(&self) -> String {
-        let mut words = counted(self.samples, "sample");
+        let mut words = count_in_words(self.samples, "sample");
         for (number, what) in [(self.skipped, "skipped"), (self.failed, "failed")] {
             if number > 0 {
                 words.push_str(&format!(", {number} {what}"));

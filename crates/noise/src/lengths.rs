@@ -14,16 +14,16 @@ const MAX_LENGTH_RATIO: f64 = 1.5;
 
 /// Numbers of detours by length.
 #[derive(Debug, Clone)]
-pub(crate) struct Lengths(Histogram<u64>);
+pub(crate) struct DetourLengths(Histogram<u64>);
 
-impl Default for Lengths {
+impl Default for DetourLengths {
     fn default() -> Self {
         let histogram = Histogram::new_with_bounds(1, LONGEST, DIGITS);
         Self(histogram.unwrap_or_else(|_| unreachable!("the constant bounds are valid")))
     }
 }
 
-impl Lengths {
+impl DetourLengths {
     /// Adds a detour of this length in nanoseconds.
     pub(crate) fn add(&mut self, length: u64) {
         self.0.saturating_record(length.max(1));
@@ -42,7 +42,7 @@ impl Lengths {
 
     /// Returns the number of detours in each octave. Element i counts detours of at least 2^i and less than 2^(i+1)
     /// nanoseconds; the last element also counts longer detours.
-    pub(crate) fn by_octave(&self) -> Vec<u64> {
+    pub(crate) fn octave_counts(&self) -> Vec<u64> {
         let last = OCTAVES - 1;
         let mut counts: Vec<u64> =
             (0..last).map(|octave| self.0.count_between(1 << octave, (2 << octave) - 1)).collect();
@@ -57,7 +57,7 @@ mod tests {
 
     #[test]
     fn detours_of_similar_length_are_counted() {
-        let mut lengths = Lengths::default();
+        let mut lengths = DetourLengths::default();
         assert_eq!(lengths.count_near(1000), 0);
         for length in [1, 700, 1000, 1400, 4000, u64::MAX] {
             lengths.add(length);
@@ -69,12 +69,12 @@ mod tests {
 
     #[test]
     fn octaves_begin_at_powers_of_two() {
-        let mut lengths = Lengths::default();
+        let mut lengths = DetourLengths::default();
         for octave in 0..64 {
             lengths.add(1 << octave);
             lengths.add((1 << octave) + ((1 << octave) - 1));
         }
-        let counts = lengths.by_octave();
+        let counts = lengths.octave_counts();
         assert_eq!(counts[..30], [2; 30]);
         assert_eq!(counts[30..], [2 * 34]);
         assert_eq!(counts.iter().sum::<u64>(), lengths.count());

@@ -1,10 +1,10 @@
 //! Run of `noise`: turns of the loop on all CPUs simultaneously, and their evaluation.
 
 use crate::config::NoiseConfig;
-use crate::lengths::Lengths;
+use crate::lengths::DetourLengths;
 use crate::sources::{MeasuredPeriod, SourceReading};
 use crate::{GAUGE, TEST, barrier};
-use nodegauge_analysis::expect::Figures;
+use nodegauge_analysis::expect::PossibleFigures;
 use nodegauge_detours::{MIN_DETOUR_RATIO, Recording, record};
 use nodegauge_gauge::series::Series;
 use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
@@ -82,8 +82,13 @@ impl PlannedRun for NoisePlan {
         ExpectedCost { time: Some(self.options.budget.unwrap_or(Self::BUDGET)), memory: None }
     }
 
-    fn figures(&self, _: &Site) -> Vec<Figures> {
-        vec![Figures::new(GAUGE, TEST, ["available", "longest"], &[Unit::Factor, Unit::Seconds])]
+    fn figures(&self, _: &Site) -> Vec<PossibleFigures> {
+        vec![PossibleFigures::new(
+            GAUGE,
+            TEST,
+            ["available", "longest"],
+            &[Unit::Factor, Unit::Seconds],
+        )]
     }
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
@@ -92,7 +97,7 @@ impl PlannedRun for NoisePlan {
             Limits::from_budget(Budget::new(options.budget, Self::BUDGET), options.samples);
         limits.admit(&mut PredictedTurns)?;
         let places = placement.thread_cpus();
-        observer.phase("starting threads");
+        observer.begin_phase("starting threads");
         let mut team = Team::start(&places)?;
         let cpus: Vec<u32> = places.iter().flatten().map(|cpu| cpu.0).collect();
         let own = std::process::id();
@@ -101,7 +106,7 @@ impl PlannedRun for NoisePlan {
         let mut run = NoiseRun::default();
         let mut series = Series::new(policy::NOISE, limits, 1);
         let shared = SharedObserver::new(observer);
-        (&mut &shared).phase("recording detours on all CPUs");
+        (&mut &shared).begin_phase("recording detours on all CPUs");
         series.run(&mut |_: Turn| run.turn(&mut team), &mut &shared, None)?;
         let elapsed = clock::now().saturating_duration_since(begun).as_secs_f64();
         let after = SourceReading::take(&site.root, &cpus, own);
@@ -112,14 +117,14 @@ impl PlannedRun for NoisePlan {
             seconds: elapsed,
             cpus: &cpus,
             lengths: &run.lengths,
-            recorded: run.elapsed as f64 * 1e-9 / places.len() as f64,
+            recorded_seconds: run.elapsed as f64 * 1e-9 / places.len() as f64,
         };
         config.sources = Some(after.since(&before, &measured));
         config.irqbalance = Some(after.has_irqbalance());
         let tickless = site.root.numbers("sys/devices/system/cpu/nohz_full").unwrap_or_default();
         config.tickless_cpus =
             Some(cpus.iter().copied().filter(|cpu| tickless.contains(cpu)).collect());
-        config.stopped = Some(series.stop().to_string());
+        config.stopped = Some(series.stop_reason().to_string());
         let mut outcome =
             Outcome { measurements: figures(&series, &config), notices, ..Outcome::default() };
         series.end(&mut outcome);
@@ -129,7 +134,7 @@ impl PlannedRun for NoisePlan {
 
 /// Returns the figures: the share of the time that the node leaves to a program, and the longest detour of a turn.
 fn figures(series: &Series, config: &NoiseConfig) -> Vec<Measurement> {
-    let judged = series.one_regime(&[]);
+    let judged = series.samples_by_regime(&[]);
     let available = Measurement::new(GAUGE, TEST, "available", Unit::Factor);
     let available = series.figure(&judged, (0, 0), available, Quoted::Median, &|seconds| seconds);
     let longest = Measurement::new(GAUGE, TEST, "longest", Unit::Seconds);
@@ -147,7 +152,7 @@ struct NoiseRun {
     /// Recorded time, summed over all CPUs, nanoseconds.
     elapsed: u64,
     pass: u64,
-    lengths: Lengths,
+    lengths: DetourLengths,
     /// Time lost in each quantum on each CPU, nanoseconds.
     lost: Vec<u64>,
 }
@@ -165,8 +170,8 @@ impl NoiseRun {
         let mut longest = 0;
         for recording in &recordings {
             elapsed += recording.elapsed;
-            lost += recording.lost();
-            longest = longest.max(recording.longest()).max(recording.pass);
+            lost += recording.lost_time();
+            longest = longest.max(recording.longest_detour()).max(recording.pass);
             self.add(recording);
         }
         let available = (elapsed - lost.min(elapsed)) as f64 / elapsed.max(1) as f64;
@@ -188,7 +193,7 @@ impl NoiseRun {
             detour_s: Some((MIN_DETOUR_RATIO * self.pass) as f64 * 1e-9),
             detours: Some(self.lengths.count()),
             detours_per_s: Some(self.lengths.count() as f64 / seconds),
-            histogram: Some(self.lengths.by_octave()),
+            histogram: Some(self.lengths.octave_counts()),
             barrier: Some(barrier::curve(&self.lost, QUANTUM, threads)),
             quantum_s: Some(QUANTUM as f64 * 1e-9),
             ..NoiseConfig::default()

@@ -3,7 +3,7 @@
 //! (`/proc/PID/task/TID/schedstat`).
 
 use crate::config::NoiseSource;
-use crate::lengths::Lengths;
+use crate::lengths::DetourLengths;
 use nodegauge_jobs::{ScheduleTimes, TaskStat};
 use nodegauge_machine::SysRoot;
 use std::collections::BTreeMap;
@@ -50,9 +50,9 @@ pub(crate) struct MeasuredPeriod<'a> {
     /// CPUs on which the loop ran.
     pub cpus: &'a [u32],
     /// Lengths of the recorded detours.
-    pub lengths: &'a Lengths,
+    pub lengths: &'a DetourLengths,
     /// Recorded time per CPU, seconds; at most `seconds`.
-    pub recorded: f64,
+    pub recorded_seconds: f64,
 }
 
 impl SourceReading {
@@ -119,7 +119,7 @@ impl SourceReading {
                 continue;
             }
             let mean = time / slices;
-            let expected = slices as f64 * (measured.recorded / measured.seconds).min(1.0);
+            let expected = slices as f64 * (measured.recorded_seconds / measured.seconds).min(1.0);
             let found = measured.lengths.count_near(mean);
             sources.push(NoiseSource {
                 kind: if is_kernel { "kernel thread" } else { "task" }.to_owned(),
@@ -245,8 +245,8 @@ mod tests {
 
     const INTERRUPTS: &str = "            CPU0       CPU1       \n  9:          0          3   IO-APIC   9-fasteoi   acpi\nLOC:    1000       2000   Local timer interrupts\nERR:          0\n";
 
-    fn measured(lengths: &Lengths) -> MeasuredPeriod<'_> {
-        MeasuredPeriod { seconds: 10.0, cpus: &[0, 1], lengths, recorded: 10.0 }
+    fn measured(lengths: &DetourLengths) -> MeasuredPeriod<'_> {
+        MeasuredPeriod { seconds: 10.0, cpus: &[0, 1], lengths, recorded_seconds: 10.0 }
     }
 
     #[test]
@@ -266,7 +266,7 @@ mod tests {
         let mut after = before.clone();
         *after.interrupts.get_mut("LOC: Local timer interrupts").unwrap() += 5000;
         after.stolen_ticks = 100;
-        let sources = after.since(&before, &measured(&Lengths::default()));
+        let sources = after.since(&before, &measured(&DetourLengths::default()));
         assert_eq!(sources.len(), 2);
         assert_eq!(sources[0].name, "LOC: Local timer interrupts");
         assert_eq!(sources[0].per_s, Some(500.0));
@@ -293,7 +293,7 @@ mod tests {
         // 100 times 1 ms in 10 s, and a task that ran only on a CPU that was not measured.
         after.tasks.insert(7, reading("agent", 105_000_000, 105));
         after.tasks.insert(8, TaskReading { cpu: 2, ..reading("agent", 900_000_000, 9) });
-        let mut lengths = Lengths::default();
+        let mut lengths = DetourLengths::default();
         for _ in 0..80 {
             lengths.add(1_100_000);
         }
@@ -315,12 +315,15 @@ mod tests {
         let mut after = SourceReading::default();
         before.tasks.insert(9, reading("kworker/0:1-events", 7_000_000_000, 1000));
         after.tasks.insert(9, reading("kworker/0:1+mm_percpu_wq", 7_000_020_000, 1002));
-        let sources = after.since(&before, &measured(&Lengths::default()));
+        let sources = after.since(&before, &measured(&DetourLengths::default()));
         assert_eq!(sources[0].name, "kworker/0:1");
         assert_eq!(sources[0].mean_s, Some(1e-5));
         // A task that reuses the thread ID of an ended task counts from its start.
         after.tasks.insert(9, TaskReading { started: 2, ..reading("agent", 40_000, 2) });
-        assert_eq!(after.since(&before, &measured(&Lengths::default()))[0].mean_s, Some(2e-5));
+        assert_eq!(
+            after.since(&before, &measured(&DetourLengths::default()))[0].mean_s,
+            Some(2e-5)
+        );
     }
 
     #[test]

@@ -4,8 +4,8 @@
 use crate::config::{BarrierPoint, NoiseConfig, NoiseSource};
 use crate::{GAUGE, TEST};
 use nodegauge_gauge::Detail;
-use nodegauge_gauge::view::sentence::{quotable, quoted};
-use nodegauge_gauge::view::{ColumnList, Section, Table, TableCell, grouped};
+use nodegauge_gauge::view::sentence::{quotable_figures, value_in_words};
+use nodegauge_gauge::view::{ColumnList, Section, Table, TableCell, group_by_key};
 use nodegauge_measure::record::{Measurement, Record};
 use nodegauge_measure::stats::Summary;
 use nodegauge_measure::{Fraction, Seconds};
@@ -32,7 +32,7 @@ fn own(record: &Record) -> Vec<NoiseFigure<'_>> {
 /// Returns the first sentence of the page.
 pub(crate) fn conclusion(record: &Record) -> Option<String> {
     let all = own(record);
-    let longest = quotable(all.iter().filter(|(m, _)| m.name == "longest"), |(m, _)| *m);
+    let longest = quotable_figures(all.iter().filter(|(m, _)| m.name == "longest"), |(m, _)| *m);
     let (longest, config) = longest.into_iter().next()?;
     let available = all.iter().find(|(m, _)| m.name == "available")?;
     let lost = Fraction(1.0 - available.0.value?);
@@ -40,7 +40,7 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
         "The node takes {} of the time of a program, in {:.0} detours per second and CPU; the longest detour in 0.1 s is {}",
         lost.in_whole_percent(),
         config.detours_per_s?,
-        quoted(longest)?
+        value_in_words(longest)?
     ))
 }
 
@@ -54,18 +54,18 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
         .left("median", |(m, _)| TableCell::from_measurement(m, |value| m.unit.in_words(value)))
         .left("5 %", |(m, _)| quantile(m, |summary| summary.p05))
         .left("95 %", |(m, _)| quantile(m, |summary| summary.p95));
-    section.push(columns.table(&all)).gap();
-    section.push(histogram(config)).gap();
+    section.push(columns.table(&all)).push_gap();
+    section.push(histogram(config)).push_gap();
     if detail == Detail::Full {
         let sources = config.sources.clone().unwrap_or_default();
         section.push(source_table(&sources));
-        for (remedy, own) in grouped(&sources, |source| remedy(source, config)) {
+        for (remedy, own) in group_by_key(&sources, |source| remedy(source, config)) {
             if !remedy.is_empty() {
                 let names: Vec<&str> = own.iter().map(|source| source.name.as_str()).collect();
                 section.note("remedy", format!("{}: {remedy}", names.join(", ")));
             }
         }
-        section.gap();
+        section.push_gap();
         let points = config.barrier.clone().unwrap_or_default();
         let of_hosts = ColumnList::<BarrierPoint>::new()
             .right("hosts", |point| point.hosts.to_string())
@@ -89,7 +89,7 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
         );
     }
     let measurements: Vec<&Measurement> = all.iter().map(|(m, _)| *m).collect();
-    section.doubts(&measurements);
+    section.push_doubts(&measurements);
     vec![section]
 }
 

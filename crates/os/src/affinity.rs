@@ -5,33 +5,33 @@ use crate::call::{SysError, check};
 /// Maximum length of an affinity mask in words of 64 CPUs: 1 Mi CPUs, far above the limit of Linux.
 const MAX_MASK_WORDS: usize = 1 << 14;
 
-pub(crate) const WORD: usize = u64::BITS as usize;
+pub(crate) const WORD_BITS: usize = u64::BITS as usize;
 
 /// Returns a mask with the given bits set; its length is at least `words` words.
 pub(crate) fn mask(bits: impl IntoIterator<Item = u32>, words: usize) -> Vec<u64> {
     let mut mask = vec![0u64; words];
     for bit in bits {
-        let word = bit as usize / WORD;
+        let word = bit as usize / WORD_BITS;
         if mask.len() <= word {
             mask.resize(word + 1, 0);
         }
-        mask[word] |= 1 << (bit as usize % WORD);
+        mask[word] |= 1 << (bit as usize % WORD_BITS);
     }
     mask
 }
 
 /// Returns the numbers of the bits that are set.
 pub(crate) fn bits(mask: &[u64]) -> Vec<u32> {
-    (0..mask.len() * WORD).filter(|bit| is_set(mask, *bit)).map(|bit| bit as u32).collect()
+    (0..mask.len() * WORD_BITS).filter(|bit| is_set(mask, *bit)).map(|bit| bit as u32).collect()
 }
 
 fn is_set(mask: &[u64], bit: usize) -> bool {
-    mask[bit / WORD] >> (bit % WORD) & 1 == 1
+    mask[bit / WORD_BITS] >> (bit % WORD_BITS) & 1 == 1
 }
 
 /// Restricts the calling thread to these CPUs.
 pub fn set_affinity(cpus: &[u32]) -> Result<(), SysError> {
-    if cpus.iter().any(|cpu| *cpu as usize >= MAX_MASK_WORDS * WORD) {
+    if cpus.iter().any(|cpu| *cpu as usize >= MAX_MASK_WORDS * WORD_BITS) {
         return Err(SysError { call: "sched_setaffinity", errno: libc::EINVAL });
     }
     set_affinity_mask(&mask(cpus.iter().copied(), 1))

@@ -16,7 +16,7 @@ use std::time::Duration;
 pub struct CacheLine<T>(pub T);
 
 /// Time for which a waiting thread yields before it sleeps. If each thread has its own CPU, all threads arrive much
-/// earlier, unless their work differs. The second round of [`Gate::wait`] compensates for a sleep.
+/// earlier, unless their work differs. The second round of [`SpinBarrier::wait`] compensates for a sleep.
 const YIELD_TIME: Duration = Duration::from_millis(1);
 
 /// Size in bytes of a cache line that processes share.
@@ -30,11 +30,11 @@ unsafe impl<T: SharedBytes> SharedBytes for CacheLine<T> {}
 #[error("the barrier is poisoned")]
 pub struct PoisonedBarrier;
 
-/// State of a barrier. It may be in memory that processes share: any bytes are a valid value, and zeros are the
+/// Spinning barrier. It may be in memory that processes share: any bytes are a valid value, and zeros are the
 /// initial state.
 #[derive(Debug, Default)]
 #[repr(C)]
-pub struct Gate {
+pub struct SpinBarrier {
     arrived: CacheLine<AtomicUsize>,
     /// Number of rounds times two, plus one if a waiter slept in the last round.
     round: CacheLine<AtomicUsize>,
@@ -44,7 +44,7 @@ pub struct Gate {
 }
 
 // SAFETY: the structure contains only atomic integers.
-unsafe impl SharedBytes for Gate {}
+unsafe impl SharedBytes for SpinBarrier {}
 
 /// State of the waiters of a round when they were released.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,13 +55,13 @@ enum WaiterState {
 }
 
 impl WaiterState {
-    /// Decodes [`Gate::round`].
+    /// Decodes [`SpinBarrier::round`].
     fn from_round(round: usize) -> Self {
         if round & 1 == 0 { Self::Awake } else { Self::Asleep }
     }
 }
 
-impl Gate {
+impl SpinBarrier {
     /// Spins until `count` threads or processes have called this function. After a long wait, the caller sleeps between
     /// its checks. If any caller has slept, all callers wait for each other a second time, so that none starts late
     /// because it woke up late.
@@ -117,13 +117,13 @@ impl Gate {
 #[derive(Debug)]
 pub struct Barrier {
     count: usize,
-    gate: Gate,
+    gate: SpinBarrier,
 }
 
 impl Barrier {
     /// Creates a barrier for `count` threads.
     pub fn new(count: usize) -> Self {
-        Self { count, gate: Gate::default() }
+        Self { count, gate: SpinBarrier::default() }
     }
 
     /// Poisons the barrier, so that current and future waiters panic.
@@ -159,7 +159,7 @@ impl ProcessBarrier {
     /// Fails if there is not enough memory.
     pub fn create(lines: usize) -> io::Result<Self> {
         let file = File::from(memfd_create(c"nodegauge-ranks", MemfdFlags::CLOEXEC)?);
-        file.set_len((size_of::<Gate>() + lines * LINE) as u64)?;
+        file.set_len((size_of::<SpinBarrier>() + lines * LINE) as u64)?;
         Self::map(file)
     }
 
@@ -173,7 +173,7 @@ impl ProcessBarrier {
 
     fn map(file: File) -> io::Result<Self> {
         let length = file.metadata()?.len() as usize;
-        let Some(rest) = length.checked_sub(size_of::<Gate>()) else {
+        let Some(rest) = length.checked_sub(size_of::<SpinBarrier>()) else {
             return Err(io::ErrorKind::InvalidData.into());
         };
         let mapping = Mapping::map_file(&file, 0, length, true)?;
@@ -187,15 +187,15 @@ impl ProcessBarrier {
 
     /// Returns the shared cache line with number `index`; `None` if there are fewer lines.
     pub fn line(&self, index: usize) -> Option<&AtomicU64> {
-        let at = size_of::<Gate>() + index * LINE;
+        let at = size_of::<SpinBarrier>() + index * LINE;
         (index < self.lines).then(|| &self.mapping.view::<CacheLine<AtomicU64>>(at).0)
     }
 }
 
 impl Deref for ProcessBarrier {
-    type Target = Gate;
+    type Target = SpinBarrier;
     #[inline]
-    fn deref(&self) -> &Gate {
+    fn deref(&self) -> &SpinBarrier {
         self.mapping.view(0)
     }
 }
@@ -223,7 +223,7 @@ mod tests {
 
     #[test]
     fn rounds_stay_synchronised_if_waiters_sleep() {
-        let gate = Gate::default();
+        let gate = SpinBarrier::default();
         let passed = AtomicUsize::new(0);
         std::thread::scope(|scope| {
             for member in 0..3 {

@@ -67,7 +67,7 @@ impl BusErrorGuard {
     }
 
     /// True if an access has failed since the last call.
-    pub fn take_failure(&self) -> bool {
+    pub fn take_error_flag(&self) -> bool {
         self.slot.0.failed.swap(false, Ordering::AcqRel)
     }
 }
@@ -148,13 +148,13 @@ mod tests {
         let guard = BusErrorGuard::new(Mapping::map_file(&file, 0, 8192, true).unwrap()).unwrap();
         let at = guard.mapping().at(4096, 1);
         file.set_len(0).unwrap();
-        assert!(!guard.take_failure());
+        assert!(!guard.take_error_flag());
         // SAFETY: the address of this thread's errno is valid, and the byte is in the mapping.
         let (byte, errno) = unsafe {
             *libc::__errno_location() = 77;
             (at.as_ptr().read_volatile(), *libc::__errno_location())
         };
         assert_eq!((byte, errno), (0, 77));
-        assert!(guard.take_failure() && !guard.take_failure());
+        assert!(guard.take_error_flag() && !guard.take_error_flag());
     }
 }

@@ -302,7 +302,7 @@ fn kill_all(processes: &[Pid]) {
 
 /// Kills all processes that the process `process` has started with [`run_child`], and their descendants. `process` was
 /// itself killed before it could kill them.
-pub fn kill_marked_by(process: u32) {
+pub fn kill_descendants(process: u32) {
     kill_marked(&format!("{process}-"), 0);
 }
 

@@ -3,7 +3,7 @@
 
 use crate::affinity::{mask, set_affinity_mask};
 use crate::call::{SysError, check};
-use crate::numa::{SET_POLICY, nodes_to_set, set_policy_mask};
+use crate::numa::{SET_POLICY, node_mask, set_policy_mask};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
@@ -28,7 +28,7 @@ impl ChildPlace {
         let cpus = self.cpus.as_ref().map(|cpus| mask(cpus.iter().copied(), 1));
         let memory = match &self.memory {
             Some((mode, nodes)) => {
-                let (nodes, bits) = nodes_to_set(SET_POLICY, nodes)?;
+                let (nodes, bits) = node_mask(SET_POLICY, nodes)?;
                 Some((*mode, nodes, bits))
             }
             None => None,

@@ -174,7 +174,7 @@ pub unsafe fn ask_child(
     let mut children = [child];
     let left = limits.elapsed.saturating_sub(started.elapsed());
     let ended = wait_for_event(&Wait::within(left).every(left), |pause| {
-        receive(&mut children, pause);
+        receive_from_children(&mut children, pause);
         (!children[0].open).then_some(())
     });
     if ended.is_err() {
@@ -188,7 +188,7 @@ pub unsafe fn ask_child(
 }
 
 /// Receives bytes from the child processes. Waits at most `timeout`.
-pub fn receive(children: &mut [ForkedChild], timeout: Duration) {
+pub fn receive_from_children(children: &mut [ForkedChild], timeout: Duration) {
     let mut open: Vec<&mut ForkedChild> = children.iter_mut().filter(|child| child.open).collect();
     let mut fds: Vec<PollFd<'_>> =
         open.iter().map(|child| PollFd::new(&child.pipe, PollFlags::IN)).collect();
@@ -247,7 +247,7 @@ mod tests {
             })
             .collect();
         while children.iter().any(ForkedChild::is_open) {
-            receive(&mut children, Duration::from_millis(100));
+            receive_from_children(&mut children, Duration::from_millis(100));
         }
         let reported: Vec<&[u8]> = children.iter().map(ForkedChild::received).collect();
         assert_eq!(reported, [[0; 5], [1; 5], [2; 5]]);

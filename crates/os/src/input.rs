@@ -6,7 +6,7 @@
 //! named is read if a program has opened it for writing, or does so within [`WRITER_TIMEOUT`] ([`read_input`]).
 
 use crate::end_request::is_end_requested;
-use crate::wait::{Unmet, Wait, is_readable_within, wait_for_event};
+use crate::wait::{Wait, WaitEnd, is_readable_within, wait_for_event};
 use rustix::fs::{MemfdFlags, Mode, OFlags, fcntl_getfl, fcntl_setfl, memfd_create};
 use std::borrow::Cow;
 use std::fs::File;
@@ -32,7 +32,7 @@ pub const MAX_PROGRAM_BYTES: u64 = 256 << 20;
 /// # Errors
 /// Fails if the file cannot be read, is not a regular file, or is longer than `longest`.
 pub fn read_file(path: &Path, longest: u64) -> io::Result<Vec<u8>> {
-    read_regular(open(path)?, longest)
+    read_regular_file(open(path)?, longest)
 }
 
 /// Reads at most `longest` bytes from a file that the user named: a regular file, a pipe, or standard input (`-`).
@@ -43,7 +43,7 @@ pub fn read_input(path: &Path, longest: u64) -> io::Result<Vec<u8>> {
     if path == Path::new("-") {
         return read_limited(io::stdin().lock(), longest, 0);
     }
-    read_open(open(path)?, longest)
+    read_open_file(open(path)?, longest)
 }
 
 /// Input that is read in parts, any number of times: a regular file, or the content of a pipe, which is kept.
@@ -202,9 +202,9 @@ fn unnamed_file() -> io::Result<File> {
 }
 
 /// Reads at most `longest` bytes from a regular file or a pipe that has been opened without waiting.
-pub(crate) fn read_open(file: File, longest: u64) -> io::Result<Vec<u8>> {
+pub(crate) fn read_open_file(file: File, longest: u64) -> io::Result<Vec<u8>> {
     if !file.metadata()?.file_type().is_fifo() {
-        return read_regular(file, longest);
+        return read_regular_file(file, longest);
     }
     read_pipe(file, longest, WRITER_TIMEOUT)
 }
@@ -262,8 +262,8 @@ fn opened_writer(mut file: &File, pause: Duration) -> io::Result<Option<Writer>>
 }
 
 /// Returns the error for a pipe that no program has opened for writing in this time.
-fn no_writer_error(reason: Unmet, wait: Duration) -> io::Error {
-    if reason == Unmet::Interrupted {
+fn no_writer_error(reason: WaitEnd, wait: Duration) -> io::Error {
+    if reason == WaitEnd::Interrupted {
         return io::Error::other("the end of the run was requested");
     }
     let text = format!("no program has written to this pipe within {} s", wait.as_secs_f64());
@@ -300,7 +300,7 @@ fn open(path: &Path) -> io::Result<File> {
 }
 
 /// Reads an open regular file of at most `longest` bytes.
-pub(crate) fn read_regular(file: File, longest: u64) -> io::Result<Vec<u8>> {
+pub(crate) fn read_regular_file(file: File, longest: u64) -> io::Result<Vec<u8>> {
     let about = file.metadata()?;
     if !about.is_file() {
         return Err(not_regular());

@@ -39,18 +39,19 @@ mod wait;
 
 pub use affinity::{affinity, set_affinity, set_affinity_to_all};
 pub use allocator::{ExitingAllocator, share_arena_if_limited};
-pub use barrier::{Barrier, CacheLine, Gate, PoisonedBarrier, ProcessBarrier};
+pub use barrier::{Barrier, CacheLine, PoisonedBarrier, ProcessBarrier, SpinBarrier};
 pub use blocked_write::{write_all, write_within};
 pub use bus_error::BusErrorGuard;
 pub use call::{SysError, check};
 pub use child::{
-    ChildEnd, ChildError, ChildLimits, ChildOutput, KillOnDrop, KillReason, kill_marked_by,
+    ChildEnd, ChildError, ChildLimits, ChildOutput, KillOnDrop, KillReason, kill_descendants,
     run_child,
 };
 pub use child_place::{ChildPlace, disable_transparent_huge_pages};
 pub use end_request::{end_request_flag, is_end_requested};
 pub use fork::{
-    AnswerLimits, ChildAnswer, ForkedChild, ask_child, check_single_threaded, fork, receive,
+    AnswerLimits, ChildAnswer, ForkedChild, ask_child, check_single_threaded, fork,
+    receive_from_children,
 };
 pub use helpers::{helper_time, set_helper_deadline};
 pub use input::{Input, MAX_PROGRAM_BYTES, MAX_TEXT_BYTES, read_file, read_input, read_part};
@@ -67,16 +68,16 @@ pub use ring::{Arrival, Ring, RingReader, RingWriter, WrongLength};
 pub use signal_delay::SignalDelay;
 pub use spin::Spin;
 pub use stack_limit::StackLimit;
-pub use status::{describe, describe_launched, is_memory_fault};
+pub use status::{describe_exit_status, describe_launcher_status, is_memory_fault};
 pub use system::{
     SystemMemory, deny_writes_to_new_files, effective_user, end_process, end_with_parent,
-    huge_page_bytes, ignore_interrupts, interrupt_this_process, is_hangup_ignored, is_root,
-    lower_priority, may_read_and_write, monotonic_nanos, page_bytes, preserve_signal_actions,
-    process_and_thread, system_memory, variable,
+    environment_variable, huge_page_bytes, ignore_interrupts, interrupt_this_process,
+    is_hangup_ignored, is_root, lower_priority, may_read_and_write, monotonic_nanos, page_bytes,
+    preserve_signal_actions, process_and_thread, system_memory,
 };
 pub use trusted::{TrustError, check_trusted, read_trusted_file, read_trusted_input};
 pub use trusted_folder::{FolderTrustError, OtherUsers, TrustedFolder, check_rights};
 pub use wait::{
-    Unmet, Wait, is_readable_within, wait_for_event, wait_until, wait_whole_time,
+    Wait, WaitEnd, is_readable_within, wait_for_event, wait_until, wait_whole_time,
     wait_without_limit,
 };

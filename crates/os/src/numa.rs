@@ -1,6 +1,6 @@
 //! NUMA policy of memory, and the NUMA nodes of pages.
 
-use crate::affinity::{WORD, bits, mask};
+use crate::affinity::{WORD_BITS, bits, mask};
 use crate::call::{SysError, check};
 
 /// Number of NUMA nodes in a node mask: the maximum of all Linux configurations (`MAX_NUMNODES`).
@@ -70,7 +70,7 @@ pub fn mbind(
     mode: libc::c_int,
     nodes: &[u32],
 ) -> Result<(), SysError> {
-    let (mask, bits) = nodes_to_set("mbind", nodes)?;
+    let (mask, bits) = node_mask("mbind", nodes)?;
     let pointer = mask.as_ref().map_or(std::ptr::null(), |mask| mask.as_ptr());
     // SAFETY: the kernel reads NODES_MOST bits of the mask, which has this length, or there is no mask. Without
     // MPOL_MF_MOVE, the kernel neither reads nor writes the range, so that the owner of the range is not affected.
@@ -81,11 +81,11 @@ pub fn mbind(
 /// Sets the NUMA policy of the calling thread. The policy applies to pages that the thread touches first, except in
 /// ranges with their own policy. Processes that the thread forks inherit the policy.
 pub fn set_thread_policy(mode: libc::c_int, nodes: &[u32]) -> Result<(), SysError> {
-    let (mask, bits) = nodes_to_set(SET_POLICY, nodes)?;
+    let (mask, bits) = node_mask(SET_POLICY, nodes)?;
     set_policy_mask(mode, mask.as_deref(), bits)
 }
 
-/// Sets the policy as [`set_thread_policy`] does, from the mask and the length that [`nodes_to_set`] returned.
+/// Sets the policy as [`set_thread_policy`] does, from the mask and the length that [`node_mask`] returned.
 /// Allocates no memory.
 pub(crate) fn set_policy_mask(
     mode: libc::c_int,
@@ -100,7 +100,7 @@ pub(crate) fn set_policy_mask(
 
 /// Returns the NUMA node mask of a policy, and the length that must be passed with the mask. The mask is absent if
 /// there are no nodes. The kernel reads one bit less than the passed length.
-pub(crate) fn nodes_to_set(
+pub(crate) fn node_mask(
     call: &'static str,
     nodes: &[u32],
 ) -> Result<(Option<Vec<u64>>, usize), SysError> {
@@ -109,7 +109,7 @@ pub(crate) fn nodes_to_set(
     }
     Ok(match nodes {
         [] => (None, 0),
-        _ => (Some(mask(nodes.iter().copied(), MAX_NODES / WORD)), MAX_NODES + 1),
+        _ => (Some(mask(nodes.iter().copied(), MAX_NODES / WORD_BITS)), MAX_NODES + 1),
     })
 }
 
@@ -130,7 +130,7 @@ fn policy(
     flags: libc::c_ulong,
 ) -> Result<(Option<PolicyMode>, Vec<u32>), SysError> {
     let mut mode: libc::c_int = 0;
-    let mut mask = vec![0u64; MAX_NODES / WORD];
+    let mut mask = vec![0u64; MAX_NODES / WORD_BITS];
     // SAFETY: there is room for the int and the NODES_MOST bits that the kernel writes at most. The kernel only looks
     // up the address.
     let result = unsafe {

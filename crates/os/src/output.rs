@@ -10,7 +10,7 @@
 
 use crate::blocked_write::write_all;
 use crate::end_request::is_end_requested;
-use crate::wait::{Unmet, Wait, wait_until};
+use crate::wait::{Wait, WaitEnd, wait_until};
 use rustix::fs::{
     AtFlags, CWD, FileType, Mode, OFlags, PROC_SUPER_MAGIC, Stat, fchmod, fcntl_getfl, fcntl_setfl,
     fstat, fstatfs, openat, readlinkat, renameat, statat, unlinkat,
@@ -190,7 +190,7 @@ pub(crate) struct Location {
     /// Path of the folder and the name, with all links resolved.
     target: PathBuf,
     /// Properties of the file that currently has the name; `None` if there is no such file.
-    pub(crate) found: Option<Stat>,
+    pub(crate) found_stat: Option<Stat>,
     /// True if the name is a link of procfs to an open descriptor, such as `/proc/self/fd/2`.
     pub(crate) is_descriptor: bool,
 }
@@ -223,7 +223,7 @@ impl Location {
                         folder,
                         name: part,
                         target,
-                        found: None,
+                        found_stat: None,
                         is_descriptor: false,
                     });
                 }
@@ -261,9 +261,15 @@ impl Location {
                     walked.push(part);
                 }
                 _ if is_last => {
-                    let found = Some(stat);
+                    let found_stat = Some(stat);
                     let target = walked.join(&part);
-                    return Ok(Self { folder, name: part, target, found, is_descriptor: false });
+                    return Ok(Self {
+                        folder,
+                        name: part,
+                        target,
+                        found_stat,
+                        is_descriptor: false,
+                    });
                 }
                 _ => return Err(Errno::NOTDIR.into()),
             }
@@ -281,24 +287,24 @@ impl Location {
             FileType::Directory => Err(Errno::ISDIR.into()),
             _ => {
                 let target = walked.join(&name);
-                Ok(Self { folder, name, target, found: Some(stat), is_descriptor: true })
+                Ok(Self { folder, name, target, found_stat: Some(stat), is_descriptor: true })
             }
         }
     }
 
     /// Determines the method by which the location is written.
     fn kind(&self) -> Result<LocationKind, OutputError> {
-        let Some(found) = &self.found else { return Ok(LocationKind::Regular) };
+        let Some(found_stat) = &self.found_stat else { return Ok(LocationKind::Regular) };
         // A file to which standard error writes is not replaced, so that the text in it is kept.
-        if self.is_descriptor || is_same_file(found, &fstat(io::stderr().as_fd())?) {
+        if self.is_descriptor || is_same_file(found_stat, &fstat(io::stderr().as_fd())?) {
             return Ok(LocationKind::InPlace);
         }
-        match FileType::from_raw_mode(found.st_mode) {
+        match FileType::from_raw_mode(found_stat.st_mode) {
             FileType::RegularFile => Ok(LocationKind::Regular),
             FileType::Fifo | FileType::Socket
-                if !is_trusted(found.st_uid) && can_be_changed_by_others(&self.folder)? =>
+                if !is_trusted(found_stat.st_uid) && can_be_changed_by_others(&self.folder)? =>
             {
-                Err(OutputError::OtherOwner { owner: found.st_uid })
+                Err(OutputError::OtherOwner { owner: found_stat.st_uid })
             }
             _ => Ok(LocationKind::InPlace),
         }
@@ -310,13 +316,13 @@ impl Location {
                 return Err(OutputError::IsInput);
             }
         }
-        let Some(found) = &self.found else { return self.refuse_planned(inputs) };
-        if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
+        let Some(found_stat) = &self.found_stat else { return self.refuse_planned(inputs) };
+        if FileType::from_raw_mode(found_stat.st_mode) != FileType::RegularFile {
             return Ok(());
         }
         for input in inputs {
             let Ok(input) = std::fs::metadata(input) else { continue };
-            if (input.dev(), input.ino()) == (found.st_dev, found.st_ino) {
+            if (input.dev(), input.ino()) == (found_stat.st_dev, found_stat.st_ino) {
                 return Err(OutputError::IsInput);
             }
         }
@@ -335,7 +341,7 @@ impl Location {
 
     /// True if both locations denote the same regular file, or the same name where no file exists yet.
     fn is_same_as(&self, other: &Self) -> bool {
-        match (&self.found, &other.found) {
+        match (&self.found_stat, &other.found_stat) {
             (Some(one), Some(two)) => {
                 FileType::from_raw_mode(one.st_mode) == FileType::RegularFile
                     && is_same_file(one, two)
@@ -379,7 +385,8 @@ impl Location {
         let file = result.map_err(without_reader)??;
         fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
         let opened = fstat(&file)?;
-        let is_expected = self.found.as_ref().is_some_and(|found| is_same_file(found, &opened));
+        let is_expected =
+            self.found_stat.as_ref().is_some_and(|found_stat| is_same_file(found_stat, &opened));
         if !is_expected {
             return Err(io::Error::other("it was replaced while it was being opened").into());
         }
@@ -388,10 +395,10 @@ impl Location {
 }
 
 /// Returns the error for a pipe that no program has opened for reading.
-fn without_reader(reason: Unmet) -> io::Error {
+fn without_reader(reason: WaitEnd) -> io::Error {
     let longest = match reason {
-        Unmet::TimedOut => READER_TIMEOUT,
-        Unmet::Interrupted => READER_GRACE,
+        WaitEnd::TimedOut => READER_TIMEOUT,
+        WaitEnd::Interrupted => READER_GRACE,
     };
     let text = format!("no program has read this pipe within {} s", longest.as_secs_f64());
     io::Error::new(io::ErrorKind::TimedOut, text)
@@ -408,16 +415,16 @@ struct StagedFile {
 
 impl StagedFile {
     fn create(location: Location) -> Result<Self, OutputError> {
-        let mode = if location.found.is_some() { Mode::RUSR | Mode::WUSR } else { NEW_FILE };
+        let mode = if location.found_stat.is_some() { Mode::RUSR | Mode::WUSR } else { NEW_FILE };
         let (file, temporary) = create_new(&location.folder, mode)?;
         let staged = Self { file, temporary: Some(temporary), location };
-        let Some(found) = &staged.location.found else { return Ok(staged) };
+        let Some(found_stat) = &staged.location.found_stat else { return Ok(staged) };
         // Some file systems assign the same owner to all files. The owner of the new file is the owner that this file
         // system assigns to the caller's files.
-        if found.st_uid != fstat(&staged.file)?.st_uid {
-            return Err(OutputError::OtherOwner { owner: found.st_uid });
+        if found_stat.st_uid != fstat(&staged.file)?.st_uid {
+            return Err(OutputError::OtherOwner { owner: found_stat.st_uid });
         }
-        fchmod(&staged.file, Mode::from_raw_mode(found.st_mode & PERMISSIONS))?;
+        fchmod(&staged.file, Mode::from_raw_mode(found_stat.st_mode & PERMISSIONS))?;
         Ok(staged)
     }
 

@@ -262,7 +262,7 @@ impl Drop for RingWriter<'_> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arrival {
     /// The message is not complete yet.
-    Part,
+    Incomplete,
     /// The message is complete.
     Whole,
     /// The message is in the other process at this address. The caller must copy the message and then call
@@ -293,7 +293,7 @@ impl RingReader<'_> {
         loop {
             let slot = self.ring.slot(self.slots);
             if slot.sequence.load(Ordering::Acquire) != self.slots + 1 {
-                return Ok(Arrival::Part);
+                return Ok(Arrival::Incomplete);
             }
             let head = slot.head.load(Ordering::Relaxed);
             let kind = head & ((1 << KIND_BITS) - 1);
@@ -391,13 +391,13 @@ mod tests {
                 assert_eq!(reader.read(&mut got, &mut 0), Ok(Arrival::Whole));
                 assert_eq!(got, sent);
             }
-            assert_eq!(reader.read(&mut got, &mut 0), Ok(Arrival::Part));
+            assert_eq!(reader.read(&mut got, &mut 0), Ok(Arrival::Incomplete));
         }
         // For a message that is larger than the ring, the first write fills the ring.
         let sent = message(2, 3 * DATA + 5);
         let (mut got, mut read, mut written) = (vec![0; sent.len()], 0, 0);
         assert!(!writer.write(&sent, &mut written) && written == DATA);
-        assert_eq!((reader.read(&mut got, &mut read), read), (Ok(Arrival::Part), DATA));
+        assert_eq!((reader.read(&mut got, &mut read), read), (Ok(Arrival::Incomplete), DATA));
         while !writer.write(&sent, &mut written) {
             reader.read(&mut got, &mut read).unwrap();
         }
@@ -467,7 +467,7 @@ mod tests {
             let mut take = |queue: &mut VecDeque<Vec<u8>>| -> Result<bool, TestCaseError> {
                 let Some(first) = queue.front() else { return Ok(false) };
                 got.resize(first.len(), 0);
-                if reader.read(&mut got, &mut read).unwrap() == Arrival::Part {
+                if reader.read(&mut got, &mut read).unwrap() == Arrival::Incomplete {
                     return Ok(false);
                 }
                 prop_assert_eq!(&got, first);
@@ -512,7 +512,7 @@ mod tests {
             let mut got = vec![0; 20_000];
             for (number, bytes) in sizes.iter().enumerate() {
                 let mut done = 0;
-                while reader.read(&mut got[..*bytes], &mut done) == Ok(Arrival::Part) {
+                while reader.read(&mut got[..*bytes], &mut done) == Ok(Arrival::Incomplete) {
                     std::thread::yield_now();
                 }
                 assert_eq!((number, done), (number, *bytes));

@@ -39,14 +39,14 @@ impl Spin {
     /// Pauses between two checks of the condition.
     #[inline]
     pub fn pause(&mut self) {
-        self.pause_or(std::thread::yield_now);
+        self.pause_or_idle(std::thread::yield_now);
     }
 
     /// Pauses like [`Spin::pause`], but calls `idle` instead of yielding. The instruction for spin loops precedes
     /// the call, because a hypervisor gives the CPU to another virtual CPU when it detects this instruction, but
     /// not when a guest yields.
     #[inline]
-    pub fn pause_or(&mut self, idle: impl FnOnce()) {
+    pub fn pause_or_idle(&mut self, idle: impl FnOnce()) {
         self.checks = self.checks.saturating_add(1);
         std::hint::spin_loop();
         if self.checks >= self.before_yield {
@@ -62,7 +62,7 @@ impl Spin {
     pub fn pause_or_sleep(&mut self, awake: Duration, before: impl FnOnce()) -> Duration {
         let mut slept = Duration::ZERO;
         let mut yields_since = self.yields_since;
-        self.pause_or(|| {
+        self.pause_or_idle(|| {
             let begun = *yields_since.get_or_insert_with(Instant::now);
             let waited = begun.elapsed();
             if waited < awake {
@@ -89,7 +89,7 @@ mod tests {
         let mut spin = Spin::new(3);
         let mut idled = 0;
         for _ in 0..4 {
-            spin.pause_or(|| idled += 1);
+            spin.pause_or_idle(|| idled += 1);
         }
         assert_eq!(idled, 2);
     }

@@ -16,7 +16,7 @@ pub struct StackLimit {
 
 impl StackLimit {
     /// Returns the limit of this process, which programs inherit.
-    pub fn own() -> Self {
+    pub fn current() -> Self {
         let Rlimit { current, maximum } = getrlimit(Resource::Stack);
         Self { soft: current, hard: maximum }
     }
@@ -52,15 +52,15 @@ mod tests {
 
     #[test]
     fn child_has_given_stack_limit() {
-        let own = StackLimit::own();
+        let current = StackLimit::current();
         let in_words = |limit: Option<u64>| {
             limit.map_or("unlimited".to_owned(), |bytes| (bytes >> 10).to_string())
         };
-        assert_eq!(printed(own), in_words(own.soft));
-        assert_eq!(printed(own.raised()), in_words(own.hard));
+        assert_eq!(printed(current), in_words(current.soft));
+        assert_eq!(printed(current.raised()), in_words(current.hard));
         let low = StackLimit { soft: Some(4 << 20), hard: Some(6 << 20) };
         assert_eq!(printed(low), "4096");
         assert_eq!(printed(low.raised()), "6144");
-        assert_eq!(StackLimit::own(), own);
+        assert_eq!(StackLimit::current(), current);
     }
 }

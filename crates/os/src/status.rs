@@ -4,7 +4,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
 /// Returns a text such as `exit status 1` or `signal 11 (segmentation fault)`.
-pub fn describe(status: ExitStatus) -> String {
+pub fn describe_exit_status(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("exit status {code}"),
         (None, Some(number)) => signal(number),
@@ -13,10 +13,10 @@ pub fn describe(status: ExitStatus) -> String {
 }
 
 /// Returns a text for the status of a launcher, which reports a killed process as 128 plus the signal number.
-pub fn describe_launched(status: ExitStatus) -> String {
+pub fn describe_launcher_status(status: ExitStatus) -> String {
     match status.code() {
         Some(code) if code > 128 => format!("exit status {code}: {}", signal(code - 128)),
-        _ => describe(status),
+        _ => describe_exit_status(status),
     }
 }
 
@@ -47,14 +47,17 @@ mod tests {
 
     #[test]
     fn exit_status_and_signal_are_described() {
-        assert_eq!(describe(ExitStatus::from_raw(3 << 8)), "exit status 3");
-        assert_eq!(describe(ExitStatus::from_raw(11)), "signal 11 (segmentation fault)");
-        assert_eq!(describe(ExitStatus::from_raw(1)), "signal 1");
+        assert_eq!(describe_exit_status(ExitStatus::from_raw(3 << 8)), "exit status 3");
         assert_eq!(
-            describe_launched(ExitStatus::from_raw(134 << 8)),
+            describe_exit_status(ExitStatus::from_raw(11)),
+            "signal 11 (segmentation fault)"
+        );
+        assert_eq!(describe_exit_status(ExitStatus::from_raw(1)), "signal 1");
+        assert_eq!(
+            describe_launcher_status(ExitStatus::from_raw(134 << 8)),
             "exit status 134: signal 6 (abort)"
         );
-        assert_eq!(describe_launched(ExitStatus::from_raw(1 << 8)), "exit status 1");
+        assert_eq!(describe_launcher_status(ExitStatus::from_raw(1 << 8)), "exit status 1");
     }
     #[test]
     fn memory_fault_is_recognised() {

@@ -141,7 +141,7 @@ pub fn preserve_signal_actions<T>(f: impl FnOnce() -> T) -> T {
 
 /// Returns the value of an environment variable. If `HOME` or an XDG variable names a folder that must not be
 /// created, the variable counts as not set; see `may_hold_files`.
-pub fn variable(name: &str) -> Option<OsString> {
+pub fn environment_variable(name: &str) -> Option<OsString> {
     let value = std::env::var_os(name)?;
     may_hold_files(name, Path::new(&value), is_root()).then_some(value)
 }

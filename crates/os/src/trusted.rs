@@ -76,7 +76,7 @@ const FOLDER: &str = "its folder";
 pub fn read_trusted_file(path: &Path, longest: u64) -> Result<Vec<u8>, TrustError> {
     let location = Location::resolve(path)?;
     let file = open(&location)?;
-    Ok(input::read_regular(file, longest)?)
+    Ok(input::read_regular_file(file, longest)?)
 }
 
 /// Reads at most `longest` bytes from a regular file of the caller or of root, or from a pipe that is already open
@@ -91,9 +91,9 @@ pub fn read_trusted_input(path: &Path, longest: u64) -> Result<Vec<u8>, TrustErr
     let location = Location::resolve(path)?;
     let file = open(&location)?;
     if location.is_descriptor {
-        return Ok(input::read_open(file, longest)?);
+        return Ok(input::read_open_file(file, longest)?);
     }
-    Ok(input::read_regular(file, longest)?)
+    Ok(input::read_regular_file(file, longest)?)
 }
 
 /// Checks a file that a library opens itself: no user except the caller and root can have written it, or can create
@@ -104,16 +104,16 @@ pub fn read_trusted_input(path: &Path, longest: u64) -> Result<Vec<u8>, TrustErr
 /// folder.
 pub fn check_trusted(path: &Path) -> Result<(), TrustError> {
     let location = Location::resolve(path)?;
-    let Some(found) = &location.found else { return Err(Errno::NOENT.into()) };
-    check(FILE, found)?;
+    let Some(found_stat) = &location.found_stat else { return Err(Errno::NOENT.into()) };
+    check(FILE, found_stat)?;
     check(FOLDER, &fstat(&location.folder)?)
 }
 
 /// Opens the file of a location. The owner is checked twice: before opening, so that a pipe or device of another
 /// user is not opened, and on the open file, which cannot be exchanged any more.
 fn open(location: &Location) -> Result<File, TrustError> {
-    let Some(found) = &location.found else { return Err(Errno::NOENT.into()) };
-    check(FILE, found)?;
+    let Some(found_stat) = &location.found_stat else { return Err(Errno::NOENT.into()) };
+    check(FILE, found_stat)?;
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let flags = if location.is_descriptor { flags } else { flags | OFlags::NOFOLLOW };
     let opened = retry_on_intr(|| openat(&location.folder, &location.name, flags, Mode::empty()))?;
@@ -121,11 +121,11 @@ fn open(location: &Location) -> Result<File, TrustError> {
     Ok(opened.into())
 }
 
-fn check(what: &'static str, found: &Stat) -> Result<(), TrustError> {
-    if !is_trusted(found.st_uid) {
-        return Err(TrustError::OtherOwner { what, owner: found.st_uid });
+fn check(what: &'static str, found_stat: &Stat) -> Result<(), TrustError> {
+    if !is_trusted(found_stat.st_uid) {
+        return Err(TrustError::OtherOwner { what, owner: found_stat.st_uid });
     }
-    if found.st_mode & WRITABLE_BY_ALL != 0 {
+    if found_stat.st_mode & WRITABLE_BY_ALL != 0 {
         return Err(TrustError::WritableByAll { what });
     }
     Ok(())

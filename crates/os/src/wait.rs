@@ -34,7 +34,7 @@ pub struct Wait<'a> {
 
 /// Reason why a wait ended before its condition was met.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unmet {
+pub enum WaitEnd {
     /// The deadline passed.
     TimedOut,
     /// The wait was interrupted.
@@ -93,11 +93,11 @@ impl<'a> Wait<'a> {
         &self,
         now: &dyn Fn() -> Instant,
         look: &mut dyn FnMut(Duration) -> Option<T>,
-    ) -> Result<T, Unmet> {
+    ) -> Result<T, WaitEnd> {
         let start = now();
         let mut deadline = self.deadline;
         let mut interrupted = self.interrupted;
-        let mut unmet = Unmet::TimedOut;
+        let mut unmet = WaitEnd::TimedOut;
         let mut pause = Duration::ZERO;
         loop {
             if let Some(met) = look(pause) {
@@ -107,7 +107,7 @@ impl<'a> Wait<'a> {
             if interrupted.is_some_and(|interrupted| interrupted()) {
                 let end = time + self.grace;
                 interrupted = None;
-                unmet = Unmet::Interrupted;
+                unmet = WaitEnd::Interrupted;
                 deadline = Some(deadline.map_or(end, |deadline| deadline.min(end)));
             }
             pause = self.pause(time.saturating_duration_since(start));
@@ -128,7 +128,7 @@ impl<'a> Wait<'a> {
 pub fn wait_until<T>(
     wait: &Wait<'_>,
     mut condition: impl FnMut() -> Option<T>,
-) -> Result<T, Unmet> {
+) -> Result<T, WaitEnd> {
     wait_for_event(wait, |pause| {
         sleep(pause);
         condition()
@@ -143,7 +143,7 @@ pub fn wait_until<T>(
 pub fn wait_for_event<T>(
     wait: &Wait<'_>,
     mut look: impl FnMut(Duration) -> Option<T>,
-) -> Result<T, Unmet> {
+) -> Result<T, WaitEnd> {
     wait.run(&Instant::now, &mut look)
 }
 
@@ -159,13 +159,13 @@ pub fn wait_without_limit<T>(interval: Duration, mut condition: impl FnMut() -> 
 }
 
 /// Waits until the deadline, unless the wait is interrupted. Returns the reason for the end.
-pub fn wait_whole_time(wait: &Wait<'_>) -> Unmet {
+pub fn wait_whole_time(wait: &Wait<'_>) -> WaitEnd {
     let wait = match wait.interrupted {
         Some(_) => *wait,
         // Nothing is looked at, so that one pause suffices.
         None => wait.every(Duration::MAX),
     };
-    match wait_until(&wait, || None::<Unmet>) {
+    match wait_until(&wait, || None::<WaitEnd>) {
         Ok(unmet) | Err(unmet) => unmet,
     }
 }
@@ -227,7 +227,7 @@ mod tests {
         }
 
         /// Waits until a condition is true; returns the waiting time in milliseconds.
-        fn wait(&self, wait: &Wait<'_>, condition: &dyn Fn() -> bool) -> Result<u128, Unmet> {
+        fn wait(&self, wait: &Wait<'_>, condition: &dyn Fn() -> bool) -> Result<u128, WaitEnd> {
             let now = || self.start + self.waited.get();
             let met = wait.run(&now, &mut |pause| {
                 self.pauses.borrow_mut().push(pause);
@@ -249,9 +249,9 @@ mod tests {
     #[test]
     fn wait_ends_at_its_deadline() {
         let time = Simulated::new();
-        assert_eq!(time.wait(&time.within(90), &|| false), Err(Unmet::TimedOut));
+        assert_eq!(time.wait(&time.within(90), &|| false), Err(WaitEnd::TimedOut));
         assert_eq!(time.waited.get(), 90 * MILLISECOND);
-        assert_eq!(time.wait(&time.within(90), &|| false), Err(Unmet::TimedOut));
+        assert_eq!(time.wait(&time.within(90), &|| false), Err(WaitEnd::TimedOut));
         assert_eq!(time.waited.get(), 90 * MILLISECOND, "no pause after the deadline");
     }
 
@@ -271,7 +271,7 @@ mod tests {
             let wait = if has_deadline { time.within(90) } else { Wait::unlimited() };
             let wait = wait.every(20 * MILLISECOND);
             let interrupted = time.reaches(40);
-            assert_eq!(time.wait(&wait.unless(&interrupted), &|| false), Err(Unmet::Interrupted));
+            assert_eq!(time.wait(&wait.unless(&interrupted), &|| false), Err(WaitEnd::Interrupted));
             assert_eq!(time.waited.get(), 40 * MILLISECOND);
         }
     }
@@ -287,7 +287,7 @@ mod tests {
             };
             let wait = time.within(90).every(10 * MILLISECOND).unless(&interrupted);
             let wait = wait.grace(grace * MILLISECOND);
-            let expected = if met <= end { Ok(u128::from(end)) } else { Err(Unmet::Interrupted) };
+            let expected = if met <= end { Ok(u128::from(end)) } else { Err(WaitEnd::Interrupted) };
             assert_eq!(time.wait(&wait, &time.reaches(met)), expected);
             assert_eq!(time.waited.get(), end * MILLISECOND);
             assert_eq!(calls.get(), 5, "not asked after the interruption");
@@ -297,7 +297,7 @@ mod tests {
     #[test]
     fn pauses_grow_within_limits() {
         let time = Simulated::new();
-        assert_eq!(time.wait(&time.within(2000), &|| false), Err(Unmet::TimedOut));
+        assert_eq!(time.wait(&time.within(2000), &|| false), Err(WaitEnd::TimedOut));
         let pauses = time.pauses.borrow();
         assert_eq!((pauses[0], pauses[1]), (Duration::ZERO, SHORTEST_PAUSE));
         assert!(pauses.contains(&LONGEST_PAUSE));
@@ -311,10 +311,10 @@ mod tests {
     #[test]
     fn wait_lasts_whole_time_unless_interrupted() {
         let before = Instant::now();
-        assert_eq!(wait_whole_time(&Wait::within(3 * MILLISECOND)), Unmet::TimedOut);
+        assert_eq!(wait_whole_time(&Wait::within(3 * MILLISECOND)), WaitEnd::TimedOut);
         assert!(before.elapsed() >= 3 * MILLISECOND);
         let hour = Wait::within(Duration::from_secs(3600));
-        assert_eq!(wait_whole_time(&hour.unless(&|| true)), Unmet::Interrupted);
+        assert_eq!(wait_whole_time(&hour.unless(&|| true)), WaitEnd::Interrupted);
         let mut looks = 0;
         let third = wait_without_limit(Duration::ZERO, || {
             looks += 1;

@@ -2,7 +2,7 @@
 
 use nodegauge_gauge::outputs::{MEMORY, OutputFigure, OutputFigures};
 use nodegauge_gauge::readers::text::{
-    agree, lines, number, rounding, unreadable_line, without_colours,
+    agree_within, lines, parse_number, rounding_error, unreadable_line, without_colours,
 };
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RefusedOutput, RunMark};
 use nodegauge_measure::Unit;
@@ -58,11 +58,14 @@ fn figures(text: &str) -> Result<PrintedRun, String> {
         }
         let Some(bench) = bench else { continue };
         if let Some(mean) = line.strip_prefix("Mean latency:") {
-            let mean =
-                mean.trim().strip_suffix("ns").and_then(number).ok_or("its mean cannot be read")?;
+            let mean = mean
+                .trim()
+                .strip_suffix("ns")
+                .and_then(parse_number)
+                .ok_or("its mean cannot be read")?;
             let own = values.iter().sum::<f64>() / values.len() as f64;
             // Cells are rounded to nanoseconds.
-            if values.is_empty() || !agree(mean, own, 0.6 / own) {
+            if values.is_empty() || !agree_within(mean, own, 0.6 / own) {
                 return Err("its mean contradicts the matrix".to_owned());
             }
             is_open = false;
@@ -105,8 +108,9 @@ fn row(
     };
     for (other, part) in others.into_iter().zip(&parts) {
         let word = part.split_whitespace().next_back().ok_or_else(|| unreadable_line(line))?;
-        let value =
-            number(word).filter(|_| rounding(word) == 0.5).ok_or_else(|| unreadable_line(line))?;
+        let value = parse_number(word)
+            .filter(|_| rounding_error(word) == 0.5)
+            .ok_or_else(|| unreadable_line(line))?;
         values.push(value);
         let mut config = figures.config();
         config.case = Some(format!("{bench}, c{core}->c{other}"));

@@ -1,7 +1,7 @@
 //! Reader for elbencho: a table with several rows for each operation. The figures are those of the column `LAST DONE`.
 
 use nodegauge_gauge::outputs::{FILES, OutputConfig, OutputFigure, OutputFigures};
-use nodegauge_gauge::readers::text::{lines, number, quoted, slug};
+use nodegauge_gauge::readers::text::{lines, parse_number, quote_text, slug};
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RefusedOutput, RunMark};
 use nodegauge_measure::record::Quoted;
 use nodegauge_measure::{Unit, UnitPrefix};
@@ -72,14 +72,14 @@ fn is_header(line: &str) -> bool {
 /// Parses a time and returns it in seconds: `1.234s`, `2m3.400s`, `350ms`, `1h2m3s`.
 fn seconds(word: &str) -> Option<f64> {
     let milliseconds = word.strip_suffix('s').and_then(|rest| rest.strip_suffix('m'));
-    if let Some(value) = milliseconds.and_then(number) {
+    if let Some(value) = milliseconds.and_then(parse_number) {
         return Some(value * UnitPrefix::Milli.factor());
     }
     let mut rest = word;
     let mut sum = 0.0;
     while !rest.is_empty() {
         let end = rest.find(|c: char| c.is_ascii_alphabetic())?;
-        let value = number(&rest[..end])?;
+        let value = parse_number(&rest[..end])?;
         let behind = &rest[end..];
         let unit = behind.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(behind.len());
         sum += value
@@ -108,8 +108,10 @@ struct Block {
 
 impl Block {
     fn row(&mut self, label: &str, last: &str) -> Result<(), String> {
-        let value =
-            || number(last).ok_or_else(|| format!("a number cannot be read: {}", quoted(last)));
+        let value = || {
+            parse_number(last)
+                .ok_or_else(|| format!("a number cannot be read: {}", quote_text(last)))
+        };
         let mebi = (1u64 << 20) as f64;
         match label {
             "Throughput MiB/s" => {

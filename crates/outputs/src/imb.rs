@@ -2,7 +2,7 @@
 
 use nodegauge_gauge::outputs::{MESSAGES, OutputConfig, OutputFigure, OutputFigures};
 use nodegauge_gauge::readers::text::{
-    TitledRun, lines, number, quoted, rounding, slug, unreadable_line,
+    TitledRun, lines, parse_number, quote_text, rounding_error, slug, unreadable_line,
 };
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RefusedOutput, RunMark};
 use nodegauge_measure::Unit;
@@ -129,7 +129,7 @@ impl Table {
         }
         let is_repeated = (1..columns.len()).any(|at| columns[..at].contains(&columns[at]));
         if is_repeated || !self.columns.is_empty() && self.last_bytes.is_none() {
-            return Err(format!("the header of a table is unknown: {}", quoted(line)));
+            return Err(format!("the header of a table is unknown: {}", quote_text(line)));
         }
         self.columns = columns;
         self.last_bytes = None;
@@ -146,7 +146,7 @@ impl Table {
             return Err(unreadable_line(line));
         }
         let name = self.name.clone().ok_or("a table has no name")?;
-        let values: Option<Vec<f64>> = words.iter().map(|word| number(word)).collect();
+        let values: Option<Vec<f64>> = words.iter().map(|word| parse_number(word)).collect();
         let values = values.ok_or_else(|| unreadable_line(line))?;
         let row = Row { columns: &self.columns, values: &values };
         let bytes = row.value("#bytes");
@@ -172,10 +172,10 @@ impl Table {
         let longest = row.column("t_max[usec]").or(row.column("t[usec]"));
         let factor = match (rate, longest) {
             (Some((printed, size)), Some(time)) => {
-                mega(printed, size, values[time], rounding(words[time])).ok_or_else(|| {
+                mega(printed, size, values[time], rounding_error(words[time])).ok_or_else(|| {
                     format!(
                         "the data rate of {name} is not its size divided by its time: {}",
-                        quoted(line)
+                        quote_text(line)
                     )
                 })?
             }

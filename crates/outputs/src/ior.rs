@@ -2,7 +2,8 @@
 
 use nodegauge_gauge::outputs::{FILES, OutputConfig, OutputFigure, OutputFigures};
 use nodegauge_gauge::readers::text::{
-    after_label, agree, count, document, lines, number, size, unreadable_line,
+    after_label, agree_within, lines, parse_count, parse_document, parse_number, parse_size,
+    unreadable_line,
 };
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RefusedOutput, RunMark};
 use nodegauge_measure::Unit;
@@ -90,7 +91,7 @@ fn config(text: &str, figures: &OutputFigures) -> OutputConfig {
     let access = property(text, &["access"]);
     OutputConfig {
         processes: tasks.and_then(|word| word.parse().ok()),
-        block_bytes: property(text, &["xfersize"]).and_then(size),
+        block_bytes: property(text, &["xfersize"]).and_then(parse_size),
         file_bytes: file_bytes(text),
         case: property(text, &["api"]).zip(access).map(|(api, access)| format!("{api}, {access}")),
         ..figures.config()
@@ -101,14 +102,14 @@ fn config(text: &str, figures: &OutputFigures) -> OutputConfig {
 /// segments.
 fn file_bytes(text: &str) -> Option<u64> {
     let printed = property(text, &["aggregate filesize"])?;
-    let bytes = size(printed)?;
-    let tasks = property(text, &["tasks", "clients"]).and_then(count)?;
-    let block = property(text, &["blocksize"]).and_then(size)?;
-    let segments = property(text, &["segments"]).and_then(count).unwrap_or(1);
+    let bytes = parse_size(printed)?;
+    let tasks = property(text, &["tasks", "clients"]).and_then(parse_count)?;
+    let block = property(text, &["blocksize"]).and_then(parse_size)?;
+    let segments = property(text, &["segments"]).and_then(parse_count).unwrap_or(1);
     let exact = block.checked_mul(tasks)?.checked_mul(segments)?;
     // The printed size has two decimals, and its value is at least one of its unit.
     let is_same =
-        bytes == exact || printed.contains('.') && agree(bytes as f64, exact as f64, 5e-3);
+        bytes == exact || printed.contains('.') && agree_within(bytes as f64, exact as f64, 5e-3);
     is_same.then_some(bytes)
 }
 
@@ -129,9 +130,9 @@ fn table(text: &str, figures: &mut OutputFigures) -> Result<(), String> {
         }
         let (mebi, mega) = line.split_once("MiB/sec").ok_or_else(|| unreadable_line(line))?;
         let mega = mega.trim().strip_prefix('(').and_then(|rest| rest.strip_suffix("MB/sec)"));
-        let rates = number(mebi.trim()).zip(mega.map(str::trim).and_then(number));
+        let rates = parse_number(mebi.trim()).zip(mega.map(str::trim).and_then(parse_number));
         let (binary, decimal) = rates.ok_or_else(|| unreadable_line(line))?;
-        if !agree(binary * MEBI, decimal * 1e6, 1e-4 + 1e4 / (decimal * 1e6).max(1.0)) {
+        if !agree_within(binary * MEBI, decimal * 1e6, 1e-4 + 1e4 / (decimal * 1e6).max(1.0)) {
             return Err(format!("the two rates of {label:?} contradict each other"));
         }
         let figure = OutputFigure {
@@ -172,9 +173,9 @@ fn is_transfer_size_consistent(text: &str, bytes: Option<u64>) -> Result<(), Str
         has_operations |= line.starts_with("Operation ") && line.contains("Max (OPs)");
         if has_operations
             && let ["write" | "read", data, _, _, _, transfers, ..] = words[..]
-            && let (Some(data), Some(transfers)) = (number(data), number(transfers))
+            && let (Some(data), Some(transfers)) = (parse_number(data), parse_number(transfers))
             && bytes.is_some_and(|bytes| {
-                !agree(data * MEBI, transfers * bytes as f64, 1e-3 + 0.006 / data.max(0.01))
+                !agree_within(data * MEBI, transfers * bytes as f64, 1e-3 + 0.006 / data.max(0.01))
             })
         {
             return Err("its data rate contradicts its rate of transfers".to_owned());
@@ -184,7 +185,7 @@ fn is_transfer_size_consistent(text: &str, bytes: Option<u64>) -> Result<(), Str
             at = position;
         } else if columns == Some(words.len())
             && ["write", "read"].contains(&words[0])
-            && let (Some(bytes), Some(printed)) = (bytes, number(words[at]))
+            && let (Some(bytes), Some(printed)) = (bytes, parse_number(words[at]))
             && (printed * 1024.0 - bytes as f64).abs() > 16.0
         {
             return Err("the transfer sizes of its rows and of its description differ".to_owned());
@@ -204,7 +205,7 @@ fn read_csv_rows(text: &str, figures: &mut OutputFigures) -> Result<(), String> 
         if cells.len() != CSV.split(',').count() {
             return Err(unreadable_line(line));
         }
-        let numbers: Option<Vec<f64>> = cells[1..].iter().map(|cell| number(cell)).collect();
+        let numbers: Option<Vec<f64>> = cells[1..].iter().map(|cell| parse_number(cell)).collect();
         let numbers = numbers.ok_or_else(|| unreadable_line(line))?;
         let config = OutputConfig {
             block_bytes: Some((numbers[4] * 1024.0) as u64),
@@ -236,7 +237,7 @@ fn whole(row: &Value, key: &str) -> Option<u64> {
 
 /// Parses the summary of the JSON form.
 fn json(text: &str, figures: &mut OutputFigures) -> Result<(), String> {
-    let document = document(text)?;
+    let document = parse_document(text)?;
     let summary = document.get("summary").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     for row in summary {
         let name = row.get("operation").and_then(Value::as_str).ok_or("a row has no operation")?;
@@ -244,7 +245,8 @@ fn json(text: &str, figures: &mut OutputFigures) -> Result<(), String> {
         let transfer = whole(row, "transferSize");
         let printed = transfer.map(|bytes| bytes as f64 / 1024.0);
         let rows = text.split("\"xferKiB\":").skip(1);
-        let mut sizes = rows.filter_map(|rest| number(rest.trim_start().split(',').next()?.trim()));
+        let mut sizes =
+            rows.filter_map(|rest| parse_number(rest.trim_start().split(',').next()?.trim()));
         if sizes.any(|size| printed.is_some_and(|printed| (printed - size).abs() > 1e-4)) {
             return Err("the transfer sizes of its rows and of its summary differ".to_owned());
         }

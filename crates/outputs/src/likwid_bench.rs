@@ -3,7 +3,8 @@
 
 use nodegauge_gauge::outputs::{MEMORY, OutputFigure, OutputFigures};
 use nodegauge_gauge::readers::text::{
-    after_label, agree, count, lines, number, number_with, unique_after_label,
+    after_label, agree_within, lines, number_with_unit, parse_count, parse_number,
+    unique_after_label,
 };
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RefusedOutput, RunMark};
 use nodegauge_measure::Unit;
@@ -37,12 +38,12 @@ impl Reader for LikwidBench {
 
     fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, RefusedOutput> {
         let kernel = property(text, "Test:")?;
-        let time = number_with(property(text, "Time:")?, "sec");
+        let time = number_with_unit(property(text, "Time:")?, "sec");
         let time = time.ok_or_else(|| "its time has no unit of seconds".to_owned())?;
         let mut figures = OutputFigures::new("likwid-bench", None);
         let mut config = figures.config();
         config.case = Some(kernel.to_owned());
-        config.data_bytes = after_label(text, "Size (Byte):").and_then(count);
+        config.data_bytes = after_label(text, "Size (Byte):").and_then(parse_count);
         config.threads = lines(text).find_map(|line| {
             let threads = line.strip_prefix("Using ")?.strip_suffix(" threads")?;
             threads.parse().ok()
@@ -56,7 +57,7 @@ impl Reader for LikwidBench {
             let computed = value(text, amount)? / time;
             let is_both_zero = printed == 0.0 && computed == 0.0;
             // Rates are printed with two decimals, times with seven digits.
-            if !is_both_zero && !agree(printed, computed, 1e-4 + 1e4 / printed.max(1.0)) {
+            if !is_both_zero && !agree_within(printed, computed, 1e-4 + 1e4 / printed.max(1.0)) {
                 return Err(RefusedOutput::from(format!(
                     "{rate:?} is not {amount:?} divided by the time"
                 )));
@@ -81,5 +82,6 @@ fn property<'a>(text: &'a str, label: &str) -> Result<&'a str, String> {
 
 /// Returns the number after a label, which the output must contain.
 fn value(text: &str, label: &str) -> Result<f64, String> {
-    number(property(text, label)?).ok_or_else(|| format!("the number of {label:?} cannot be read"))
+    parse_number(property(text, label)?)
+        .ok_or_else(|| format!("the number of {label:?} cannot be read"))
 }

@@ -2,7 +2,7 @@
 
 use nodegauge_gauge::outputs::{MEMORY, OutputConfig, OutputFigure, OutputFigures};
 use nodegauge_gauge::readers::text::{
-    agree, lines, number_with, quoted, rounding, unreadable_line,
+    agree_within, lines, number_with_unit, quote_text, rounding_error, unreadable_line,
 };
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RefusedOutput, RunMark};
 use nodegauge_measure::Unit;
@@ -43,13 +43,13 @@ impl Reader for Mbw {
             let copy = Copy::parse(line).ok_or_else(|| unreadable_line(line))?;
             if copy.label != "AVG" {
                 if copy.label != copies.len().to_string() {
-                    return Err(format!("a copy is missing: {}", quoted(line)).into());
+                    return Err(format!("a copy is missing: {}", quote_text(line)).into());
                 }
                 copies.push(copy);
                 continue;
             }
             if !copy.is_mean(&copies) {
-                let line = quoted(line);
+                let line = quote_text(line);
                 return Err(format!("a mean is not the mean of the copies above it: {line}").into());
             }
             copy.push(&copies, &mut figures)?;
@@ -82,13 +82,13 @@ impl<'a> Copy<'a> {
         let copy = Self {
             label,
             method: method.strip_prefix("Method: ")?,
-            seconds: number_with(seconds, "")?,
-            error: rounding(seconds),
-            mebibytes: number_with(mebibytes.strip_prefix("MiB: ")?, "")?,
-            rate: number_with(rate.strip_prefix("Copy: ")?, "MiB/s")?,
+            seconds: number_with_unit(seconds, "")?,
+            error: rounding_error(seconds),
+            mebibytes: number_with_unit(mebibytes.strip_prefix("MiB: ")?, "")?,
+            rate: number_with_unit(rate.strip_prefix("Copy: ")?, "MiB/s")?,
         };
         let error = 1e-4 + copy.error / copy.seconds.max(copy.error);
-        agree(copy.rate, copy.mebibytes / copy.seconds, error).then_some(copy)
+        agree_within(copy.rate, copy.mebibytes / copy.seconds, error).then_some(copy)
     }
 
     /// True if this line is the mean of the copies.

@@ -2,7 +2,7 @@
 //! under load.
 
 use nodegauge_gauge::outputs::{MEMORY, OutputFigure, OutputFigures};
-use nodegauge_gauge::readers::text::{lines, number, quoted, unreadable_line};
+use nodegauge_gauge::readers::text::{lines, parse_number, quote_text, unreadable_line};
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RefusedOutput, RunMark};
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::Quoted;
@@ -126,7 +126,7 @@ impl Part {
         // A NUMA node without processors has a column and no row.
         let is_known = self.columns.contains(&row);
         if cells.len() != self.columns.len() || !is_known {
-            return Err(format!("a row of a matrix does not fit its header: {}", quoted(line)));
+            return Err(format!("a row of a matrix does not fit its header: {}", quote_text(line)));
         }
         self.rows += 1;
         let is_rate = self.section == Section::Bandwidths;
@@ -143,8 +143,8 @@ impl Part {
             if *cell == "-" {
                 continue;
             }
-            let value =
-                number(cell).ok_or_else(|| format!("a cell cannot be read: {}", quoted(cell)))?;
+            let value = parse_number(cell)
+                .ok_or_else(|| format!("a cell cannot be read: {}", quote_text(cell)))?;
             let mut config = figures.config();
             config.case = Some(format!("n{row}->n{column}"));
             let figure = OutputFigure {
@@ -166,8 +166,8 @@ impl Part {
         };
         let rest = line[traffic.len()..].trim().strip_prefix(':').map(str::trim);
         let value = rest
-            .and_then(number)
-            .ok_or_else(|| format!("a line cannot be read: {}", quoted(line)))?;
+            .and_then(parse_number)
+            .ok_or_else(|| format!("a line cannot be read: {}", quote_text(line)))?;
         if !self.has_unit {
             return Err("the unit of its bandwidths is missing".to_owned());
         }
@@ -195,7 +195,7 @@ impl Part {
             return Ok(());
         }
         let (latency, rate) =
-            number(latency).zip(number(rate)).ok_or_else(|| unreadable_line(line))?;
+            parse_number(latency).zip(parse_number(rate)).ok_or_else(|| unreadable_line(line))?;
         if !self.has_load_unit {
             return Err("the units of the table under load are missing".to_owned());
         }
@@ -238,7 +238,8 @@ fn section(line: &str) -> Option<Section> {
 /// Parses the rest of `Each iteration took 273.5 base frequency clocks ( 101.3 ns)`.
 fn idle(rest: &str, figures: &mut OutputFigures) -> Result<(), String> {
     let time = rest.split_once('(').and_then(|(_, time)| time.trim().strip_suffix("ns)"));
-    let value = time.map(str::trim).and_then(number).ok_or("its idle latency cannot be read")?;
+    let value =
+        time.map(str::trim).and_then(parse_number).ok_or("its idle latency cannot be read")?;
     let mut config = figures.config();
     config.case = Some("idle".to_owned());
     figures.push(
@@ -259,8 +260,8 @@ fn caches(line: &str, figures: &mut OutputFigures) -> Result<(), String> {
         return Ok(());
     }
     let Some((case, value)) = line.split_once("latency") else { return Ok(()) };
-    let value =
-        number(value.trim()).ok_or_else(|| format!("a line cannot be read: {}", quoted(line)))?;
+    let value = parse_number(value.trim())
+        .ok_or_else(|| format!("a line cannot be read: {}", quote_text(line)))?;
     let mut config = figures.config();
     config.case = Some(case.split_whitespace().collect::<Vec<_>>().join(" "));
     figures.push(

@@ -2,7 +2,7 @@
 
 use nodegauge_gauge::outputs::{MEMORY, OutputFigure, OutputFigures};
 use nodegauge_gauge::readers::text::{
-    after_label, agree, count, lines, number, quoted, unreadable_line,
+    after_label, agree_within, lines, parse_count, parse_number, quote_text, unreadable_line,
 };
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RefusedOutput, RunMark};
 use nodegauge_measure::Unit;
@@ -72,19 +72,20 @@ fn chase(text: &str) -> Result<PrintedRun, String> {
     let mut config = figures.config();
     let kind = after_label(text, "chase =").ok_or("it does not name its chase")?;
     config.case = Some(kind.to_owned());
-    config.threads = after_label(text, "nr_threads =").and_then(count);
-    config.data_bytes = after_label(text, "total_memory =").and_then(count);
+    config.threads = after_label(text, "nr_threads =").and_then(parse_count);
+    config.data_bytes = after_label(text, "total_memory =").and_then(parse_count);
     let mut averages = Vec::new();
     let mut last = None;
     for line in lines(text).skip_while(|line| *line != SAMPLES).skip(1) {
         if let Some((_, average)) = line.split_once("avg=") {
-            let average = number(average)
-                .ok_or_else(|| format!("a sample cannot be read: {}", quoted(line)))?;
+            let average = parse_number(average)
+                .ok_or_else(|| format!("a sample cannot be read: {}", quote_text(line)))?;
             if last.is_some() {
                 return Err("it has samples after its result".to_owned());
             }
             averages.push(average);
-        } else if let Some(value) = number(line).filter(|_| !averages.is_empty() && last.is_none())
+        } else if let Some(value) =
+            parse_number(line).filter(|_| !averages.is_empty() && last.is_none())
         {
             last = Some(value);
         }
@@ -93,8 +94,8 @@ fn chase(text: &str) -> Result<PrintedRun, String> {
     let least = averages.iter().copied().fold(f64::INFINITY, f64::min);
     let mean = averages.iter().sum::<f64>() / averages.len() as f64;
     let quoted = match last {
-        _ if agree(last, least, 1e-3) => Quoted::Best,
-        _ if agree(last, mean, 1e-2) => Quoted::Mean,
+        _ if agree_within(last, least, 1e-3) => Quoted::Best,
+        _ if agree_within(last, mean, 1e-2) => Quoted::Mean,
         _ => return Err("its result is neither the minimum nor the mean of its samples".to_owned()),
     };
     let figure = OutputFigure {
@@ -117,7 +118,7 @@ fn load(text: &str) -> Result<PrintedRun, String> {
         return Err("its table has no row".to_owned());
     }
     for row in rows {
-        let values: Option<Vec<f64>> = row[..10].iter().map(|cell| number(cell)).collect();
+        let values: Option<Vec<f64>> = row[..10].iter().map(|cell| parse_number(cell)).collect();
         let values = values.ok_or_else(|| unreadable_line(&row.join(", ")))?;
         let [bytes, chasers, chase, load, most, mean] = [1, 2, 3, 6, 7, 8].map(|at| values[at]);
         if mean > most {
@@ -164,8 +165,8 @@ fn ping(text: &str) -> Result<PrintedRun, String> {
                 return Err("its matrix has a row that does not fit its header".to_owned());
             }
             for (column, cell) in columns[begin..].iter().zip(cells) {
-                let value = number(cell)
-                    .ok_or_else(|| format!("a cell cannot be read: {}", quoted(cell)))?;
+                let value = parse_number(cell)
+                    .ok_or_else(|| format!("a cell cannot be read: {}", quote_text(cell)))?;
                 let mut config = figures.config();
                 config.case = Some(format!("c{row}->c{column}"));
                 figures.push(

@@ -2,7 +2,9 @@
 //! place and in place, or the same values as JSON (`-J`).
 
 use nodegauge_gauge::outputs::{NETWORK, OutputConfig, OutputFigure, OutputFigures};
-use nodegauge_gauge::readers::text::{agree, document, lines, number, quoted, unreadable_line};
+use nodegauge_gauge::readers::text::{
+    agree_within, lines, parse_document, parse_number, quote_text, unreadable_line,
+};
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RefusedOutput, RunMark};
 use nodegauge_measure::record::{Quoted, Validity};
 use nodegauge_measure::{Bytes, Unit};
@@ -103,7 +105,7 @@ impl Columns {
             && times >= halves
             && rates == 2 * halves;
         if !is_known {
-            return Err(format!("the columns of its table are unknown: {}", quoted(header)));
+            return Err(format!("the columns of its table are unknown: {}", quote_text(header)));
         }
         let halves = (0..halves).map(|at| [time[at], algorithm[at], bus[at], wrong[at]]).collect();
         Ok(Self { count: names.len(), halves })
@@ -149,7 +151,7 @@ fn figures(text: &str, version: Option<String>) -> Result<PrintedRun, String> {
             }
             return Err(unreadable_line(line));
         }
-        let size = number(words[0]).ok_or_else(|| unreadable_line(line))?;
+        let size = parse_number(words[0]).ok_or_else(|| unreadable_line(line))?;
         if words[2].contains(char::is_control) {
             return Err(unreadable_line(line));
         }
@@ -162,13 +164,13 @@ fn figures(text: &str, version: Option<String>) -> Result<PrintedRun, String> {
             if cells[0] == "N/A" {
                 continue;
             }
-            let [time, algorithm, bus] = [0, 1, 2].map(|cell| number(cells[cell]));
+            let [time, algorithm, bus] = [0, 1, 2].map(|cell| parse_number(cells[cell]));
             let (Some(time), Some(algorithm), Some(bus)) = (time, algorithm, bus) else {
                 return Err(unreadable_line(line));
             };
             let wrong = match cells[3] {
                 "N/A" => None,
-                word => Some(number(word).ok_or_else(|| unreadable_line(line))?),
+                word => Some(parse_number(word).ok_or_else(|| unreadable_line(line))?),
             };
             // The time has four digits, and the bandwidth has two decimals.
             let error = 6e-3 + 0.006 / algorithm.max(1e-9);
@@ -220,10 +222,10 @@ impl Half {
     ///
     /// Fails if it is not.
     fn check(&self, line: &str) -> Result<(), String> {
-        if agree(self.algorithm * 1e9, self.size / (self.time * 1e-6), self.error) {
+        if agree_within(self.algorithm * 1e9, self.size / (self.time * 1e-6), self.error) {
             return Ok(());
         }
-        Err(format!("a bandwidth is not the size divided by the time: {}", quoted(line)))
+        Err(format!("a bandwidth is not the size divided by the time: {}", quote_text(line)))
     }
 
     /// Adds the time and the bus bandwidth.
@@ -254,7 +256,7 @@ impl Half {
 
 /// Parses the JSON. It contains the version of NCCL, but not that of the tests.
 fn json(text: &str) -> Result<PrintedRun, String> {
-    let document = document(text)?;
+    let document = parse_document(text)?;
     let program = document["args"][0].as_str().ok_or("its arguments are missing")?;
     let program = program.rsplit('/').next().unwrap_or(program);
     let name = program.strip_suffix("_perf").ok_or("its program is unknown")?;
@@ -309,8 +311,8 @@ fn missing_size(sizes: &[f64]) -> Option<u64> {
     }
     let factor = sizes[1] / sizes[0];
     let step = sizes[1] - sizes[0];
-    let is_factor = sizes.windows(2).all(|two| agree(two[1] / two[0], factor, 1e-3));
-    let is_step = sizes.windows(2).all(|two| agree(two[1] - two[0], step, 1e-3));
+    let is_factor = sizes.windows(2).all(|two| agree_within(two[1] / two[0], factor, 1e-3));
+    let is_step = sizes.windows(2).all(|two| agree_within(two[1] - two[0], step, 1e-3));
     if is_factor || is_step {
         return None;
     }

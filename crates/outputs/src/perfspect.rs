@@ -1,7 +1,7 @@
 //! Reader for the JSON of `perfspect benchmark`: an object that contains a list of rows for each table.
 
 use nodegauge_gauge::outputs::{MEMORY, OutputFigure, OutputFigures};
-use nodegauge_gauge::readers::text::{document, number, quoted};
+use nodegauge_gauge::readers::text::{parse_document, parse_number, quote_text};
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RefusedOutput, RunMark};
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::Quoted;
@@ -48,15 +48,17 @@ impl Reader for PerfSpect {
     }
 
     fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, RefusedOutput> {
-        let document = document(text)?;
+        let document = parse_document(text)?;
         let mut figures = OutputFigures::new("perfspect", None);
         for (table, name, unit, factor) in MATRICES {
             for row in rows(&document, table) {
                 let Some(node) = row.get("Node").and_then(Value::as_str) else { continue };
                 if row.get(node).is_none() {
-                    return Err(
-                        format!("{table:?} has no column for NUMA node {}", quoted(node)).into()
-                    );
+                    return Err(format!(
+                        "{table:?} has no column for NUMA node {}",
+                        quote_text(node)
+                    )
+                    .into());
                 }
                 for (column, cell) in row.as_object().into_iter().flatten() {
                     if column.parse::<u32>().is_ok() {
@@ -109,8 +111,8 @@ fn push(
     if text.is_empty() {
         return Ok(());
     }
-    let value =
-        number(&text).ok_or_else(|| format!("a cell of its tables is not a number: {text:?}"))?;
+    let value = parse_number(&text)
+        .ok_or_else(|| format!("a cell of its tables is not a number: {text:?}"))?;
     let mut config = figures.config();
     config.case = Some(case);
     figures.push(

@@ -2,7 +2,9 @@
 //! one size as JSON (`--out_json`).
 
 use nodegauge_gauge::outputs::{NETWORK, OutputConfig, OutputFigure, OutputFigures};
-use nodegauge_gauge::readers::text::{document, lines, number, quoted, rounding};
+use nodegauge_gauge::readers::text::{
+    lines, parse_document, parse_number, quote_text, rounding_error,
+};
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RefusedOutput, RunMark};
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::Quoted;
@@ -110,8 +112,9 @@ fn figures(text: &str) -> Result<PrintedRun, String> {
     let mut last = -1.0;
     for line in lines(text) {
         if line.starts_with("#bytes") {
-            let found = header(line)
-                .ok_or_else(|| format!("the columns of its table are unknown: {}", quoted(line)))?;
+            let found = header(line).ok_or_else(|| {
+                format!("the columns of its table are unknown: {}", quote_text(line))
+            })?;
             if table.is_some_and(|known| known != found) {
                 return Err("it has several tables".to_owned());
             }
@@ -120,14 +123,14 @@ fn figures(text: &str) -> Result<PrintedRun, String> {
         }
         let Some(table) = table else { continue };
         let words: Vec<&str> = line.split_whitespace().collect();
-        let is_row = words.len() >= 5 && words.iter().all(|word| number(word).is_some());
+        let is_row = words.len() >= 5 && words.iter().all(|word| parse_number(word).is_some());
         if !is_row {
             if line.starts_with(|c: char| c.is_ascii_digit()) && words.len() >= 5 {
-                return Err(format!("a row of its table cannot be read: {}", quoted(line)));
+                return Err(format!("a row of its table cannot be read: {}", quote_text(line)));
             }
             continue;
         }
-        let values: Vec<f64> = words.iter().filter_map(|word| number(word)).collect();
+        let values: Vec<f64> = words.iter().filter_map(|word| parse_number(word)).collect();
         if values[0] <= last {
             return Err(format!(
                 "its table has {} B after {last} B, so it is not a single table",
@@ -141,7 +144,7 @@ fn figures(text: &str) -> Result<PrintedRun, String> {
                 let [.., average, messages] = words[..5] else { continue };
                 let row = RateRow {
                     values: values.get(..5).unwrap_or_default(),
-                    errors: [rounding(average), rounding(messages)],
+                    errors: [rounding_error(average), rounding_error(messages)],
                     columns: values.len(),
                     line,
                 };
@@ -202,7 +205,7 @@ fn rates(
         [] => {
             return Err(format!(
                 "a bandwidth is not the size multiplied by the rate of messages: {}",
-                quoted(row.line)
+                quote_text(row.line)
             ));
         }
         // Several units fit the printed digits.
@@ -246,13 +249,13 @@ fn times(
     let [_, _, least, most, typical, mean, _, p99, p99_9] = values[..] else {
         return Err(format!(
             "a row of its table does not have one number per column: {}",
-            quoted(line)
+            quote_text(line)
         ));
     };
     let is_ordered =
         least <= typical && typical <= p99 && p99 <= p99_9 && p99_9 <= most && mean <= most;
     if !is_ordered {
-        return Err(format!("its latencies contradict each other: {}", quoted(line)));
+        return Err(format!("its latencies contradict each other: {}", quote_text(line)));
     }
     let own = OutputConfig {
         printed_min: Some(least * 1e-6),
@@ -295,7 +298,7 @@ fn json(text: &str) -> Result<PrintedRun, String> {
         "percentile_99",
         "percentile_99.9",
     ];
-    let document = document(text)?;
+    let document = parse_document(text)?;
     let [info, results] = ["test_info", "results"].map(|key| &document[key]);
     let program = info["test"].as_str().and_then(json_title).ok_or("its test is unknown")?;
     let mut figures = OutputFigures::new("perftest", None);

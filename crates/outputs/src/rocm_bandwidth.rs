@@ -1,7 +1,7 @@
 //! Reader for rocm_bandwidth_test: matrices of bandwidths between devices, and tables for single pairs of devices.
 
 use nodegauge_gauge::outputs::{DEVICE, OutputFigure, OutputFigures};
-use nodegauge_gauge::readers::text::{lines, number, unreadable_line};
+use nodegauge_gauge::readers::text::{lines, parse_number, unreadable_line};
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RefusedOutput, RunMark};
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::Quoted;
@@ -96,7 +96,7 @@ fn figures(text: &str, version: Option<String>) -> Result<PrintedRun, String> {
             if *cell == "N/A" {
                 continue;
             }
-            let value = number(cell).ok_or_else(|| unreadable_line(line))? * 1e9;
+            let value = parse_number(cell).ok_or_else(|| unreadable_line(line))? * 1e9;
             let mut config = figures.config();
             config.case = Some(format!("{direction}, {row}->{column}, {}", statistic.name()));
             figures.push(

@@ -2,7 +2,7 @@
 
 use nodegauge_gauge::outputs::{MEMORY, OutputFigure, OutputFigures};
 use nodegauge_gauge::readers::text::{
-    after_any_label, after_label, agree, count, lines, number_with, size,
+    after_any_label, after_label, agree_within, lines, number_with_unit, parse_count, parse_size,
 };
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RefusedOutput, RunMark};
 use nodegauge_measure::Unit;
@@ -51,7 +51,7 @@ fn version(line: &str) -> Option<String> {
 fn inside(line: &str, units: &[&str]) -> Option<f64> {
     let (_, rest) = line.split_once('(')?;
     let words = rest.strip_suffix(')')?;
-    units.iter().find_map(|unit| number_with(words, unit))
+    units.iter().find_map(|unit| number_with_unit(words, unit))
 }
 
 fn figures(text: &str, version: Option<String>) -> Result<PrintedRun, String> {
@@ -62,7 +62,7 @@ fn figures(text: &str, version: Option<String>) -> Result<PrintedRun, String> {
     if !is_memory {
         return Err("its test is not the memory test".to_owned());
     }
-    let block = after_any_label(text, &["block size:", "Memory block size:"]).and_then(size);
+    let block = after_any_label(text, &["block size:", "Memory block size:"]).and_then(parse_size);
     let block = block.ok_or("it does not print the size of its blocks")?;
     let operation = after_any_label(text, &["operation:", "Memory operations type:"]);
     let operation = operation.ok_or("it does not print its operation")?;
@@ -85,12 +85,12 @@ fn figures(text: &str, version: Option<String>) -> Result<PrintedRun, String> {
         inside(rate, &["MiB/sec", "MB/sec"]).ok_or("the unit of its rate is unknown")? * mebi;
     let operations = inside(operations, &["per second", "ops/sec"])
         .ok_or("the unit of its number of operations is unknown")?;
-    if !agree(rate, operations * block as f64, 2e-3 + 0.01 * mebi / rate) {
+    if !agree_within(rate, operations * block as f64, 2e-3 + 0.01 * mebi / rate) {
         return Err("its rate contradicts its operations and block size".to_owned());
     }
     let mut figures = OutputFigures::new("sysbench", version);
     let mut config = figures.config();
-    config.threads = after_label(text, "Number of threads:").and_then(count);
+    config.threads = after_label(text, "Number of threads:").and_then(parse_count);
     config.block_bytes = Some(block);
     config.case = Some(format!("{operation}, {scope}"));
     let known = [

@@ -1,7 +1,7 @@
 //! Reader for tinymembench: lines `name : rate MB/s`, and tables of latencies by block size.
 
 use nodegauge_gauge::outputs::{MEMORY, OutputFigure, OutputFigures};
-use nodegauge_gauge::readers::text::{lines, number, unreadable_line};
+use nodegauge_gauge::readers::text::{lines, parse_number, unreadable_line};
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RefusedOutput, RunMark};
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::Quoted;
@@ -74,7 +74,7 @@ fn figures(text: &str, version: Option<String>) -> Result<PrintedRun, String> {
             for (figure_name, cell) in
                 [("latency_above_l1", single), ("dual_latency_above_l1", dual)]
             {
-                let cell = cell.trim().strip_suffix("ns").map(str::trim).and_then(number);
+                let cell = cell.trim().strip_suffix("ns").map(str::trim).and_then(parse_number);
                 let seconds = cell.ok_or_else(|| unreadable_line(line))? * 1e-9;
                 figures.push(
                     OutputFigure {
@@ -90,7 +90,7 @@ fn figures(text: &str, version: Option<String>) -> Result<PrintedRun, String> {
         } else if let Some(rate) =
             value.split(" (").next().and_then(|rate| rate.strip_suffix("MB/s"))
         {
-            let printed = number(rate.trim()).ok_or_else(|| unreadable_line(line))? * 1e6;
+            let printed = parse_number(rate.trim()).ok_or_else(|| unreadable_line(line))? * 1e6;
             config.case = Some(format!("{part}{}", name.trim()));
             figures.push(
                 OutputFigure {

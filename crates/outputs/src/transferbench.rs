@@ -1,7 +1,9 @@
 //! Reader for TransferBench: lines of transfers with rate, time and bytes, and the matrices of the preset `p2p`.
 
 use nodegauge_gauge::outputs::{DEVICE, OutputConfig, OutputFigure, OutputFigures};
-use nodegauge_gauge::readers::text::{agree, lines, number_with, quoted, unreadable_line};
+use nodegauge_gauge::readers::text::{
+    agree_within, lines, number_with_unit, quote_text, unreadable_line,
+};
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RefusedOutput, RunMark};
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::Quoted;
@@ -65,15 +67,18 @@ fn figures(text: &str, version: Option<String>) -> Result<PrintedRun, String> {
             continue;
         }
         if test.is_empty() {
-            return Err(format!("a line belongs to no test: {}", quoted(line)));
+            return Err(format!("a line belongs to no test: {}", quote_text(line)));
         }
-        let rate = number_with(cells[1], "GB/s").ok_or_else(|| unreadable_line(line))? * 1e9;
-        let time = number_with(cells[2], "ms").ok_or_else(|| unreadable_line(line))? * 1e-3;
-        let bytes = number_with(cells[3], "bytes").ok_or_else(|| unreadable_line(line))?;
+        let rate = number_with_unit(cells[1], "GB/s").ok_or_else(|| unreadable_line(line))? * 1e9;
+        let time = number_with_unit(cells[2], "ms").ok_or_else(|| unreadable_line(line))? * 1e-3;
+        let bytes = number_with_unit(cells[3], "bytes").ok_or_else(|| unreadable_line(line))?;
         // Rates and times have three decimals.
         let error = 2e-3 + 6e5 / rate.max(1.0) + 6e-7 / time.max(1e-9);
-        if !agree(rate, bytes / time, error) {
-            return Err(format!("a rate is not the bytes divided by the time: {}", quoted(line)));
+        if !agree_within(rate, bytes / time, error) {
+            return Err(format!(
+                "a rate is not the bytes divided by the time: {}",
+                quote_text(line)
+            ));
         }
         let route = cells.get(4).copied().unwrap_or_default();
         let words: Vec<&str> = cells[0].split_whitespace().collect();

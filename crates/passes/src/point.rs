@@ -2,16 +2,16 @@
 //! interleave passes of several points; they keep the samples.
 
 use crate::TargetConfig;
-use crate::kernels::values::{Values, WrongValue};
+use crate::kernels::values::{ExpectedValues, WrongValue};
 use crate::kernels::{self, Element, Kernel, KernelShape, Loop, STREAM_ARRAYS};
 use crate::traffic::{self, CountedTraffic};
-use nodegauge_arena::location::{self, Share};
+use nodegauge_arena::location::{self, ShareLocation};
 use nodegauge_arena::{ArenaError, ArrayShare, Arrays};
-use nodegauge_machine::{NumaNodeId, Unavailable};
+use nodegauge_machine::{NumaNodeId, UnavailableReason};
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::{Bytes, Failure, Fraction};
 use nodegauge_placement::display::ObservedAffinity;
-use nodegauge_team::core_to_core::{self, SharedLines};
+use nodegauge_team::core_to_core::{self, SharedCacheLines};
 use nodegauge_team::{Laps, Member, Span, Team};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ pub type RanksGate<'a> = Option<&'a (dyn Fn() + Sync)>;
 
 /// Actual placement and pages of a point, and results of the checks of its arrays.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct PointSeen {
+pub struct PointObservations {
     /// CPUs on which each thread may run.
     pub affinity: Vec<ObservedAffinity>,
     /// Share of the arrays on pages of each size; keys are bytes, shares are 0 to 1.
@@ -36,7 +36,7 @@ pub struct PointSeen {
     /// NUMA nodes of sampled pages of each thread's share of each array; empty if the kernel does not report them,
     /// and for several processes.
     #[serde(default)]
-    pub shares: Vec<Share>,
+    pub shares: Vec<ShareLocation>,
     /// Share of each array on each NUMA node.
     pub nodes: Vec<Option<BTreeMap<NumaNodeId, Fraction>>>,
     /// Description of the first wrong value; `None` if all checks passed.
@@ -51,8 +51,8 @@ pub struct StreamPoint {
     loops: Vec<Loop>,
     team: Team,
     arrays: Arrays,
-    shared_lines: SharedLines,
-    values: Values,
+    shared_lines: SharedCacheLines,
+    values: ExpectedValues,
     /// Runs over parts of the arrays since the arrays were filled; with such runs, the expected values are unknown.
     parts: RunsOverParts,
     /// Wrong value that the first failed check found.
@@ -70,11 +70,11 @@ impl StreamPoint {
         let loops = native_loops(&config.kernels, config.element)?;
         check_arrays(&loops, config.arrays)?;
         let arrays = Arrays::allocate(config.arrays_config())?;
-        arrays.place(&config.policy)?;
+        arrays.apply_policy(&config.policy)?;
         let team = Team::start(&config.places)?;
         let mut point = Self {
-            shared_lines: SharedLines::for_places(&config.places),
-            values: Values::new(config.element, config.arrays),
+            shared_lines: SharedCacheLines::for_places(&config.places),
+            values: ExpectedValues::new(config.element, config.arrays),
             parts: RunsOverParts::default(),
             wrong: None,
             checks: 0,
@@ -128,7 +128,7 @@ impl StreamPoint {
 
     /// Fills the arrays in parts until all are filled, or until `is_ended` returns true.
     fn fill_unless(&mut self, is_ended: &(dyn Fn() -> bool + Sync)) -> Result<(), ArenaError> {
-        let values = Values::new(self.config.element, self.config.arrays);
+        let values = ExpectedValues::new(self.config.element, self.config.arrays);
         let arrays = &self.arrays;
         let each = arrays.array_bytes().0 / self.config.places.len() as u64;
         let count = each.div_ceil(FILLED_PART.0).max(1) as usize;
@@ -192,8 +192,8 @@ impl StreamPoint {
         }
     }
 
-    /// Runs a pass as [`StreamPoint::pass`] does; before each kernel, the team waits for the other processes at `gate`.
-    /// Returns the sample and the time span of each kernel.
+    /// Runs a pass as [`StreamPoint::run_pass`] does; before each kernel, the team waits for the other processes at
+    /// `gate`. Returns the sample and the time span of each kernel.
     ///
     /// # Errors
     /// Fails if a thread of the team fails.
@@ -226,7 +226,7 @@ impl StreamPoint {
         Ok((sample, timed.spans, sums))
     }
 
-    /// Runs the kernels as [`StreamPoint::part`] does; before each kernel, the team waits for the other processes
+    /// Runs the kernels as [`StreamPoint::run_part`] does; before each kernel, the team waits for the other processes
     /// at `gate`. The values in the part are not checked.
     ///
     /// # Errors
@@ -285,7 +285,7 @@ impl StreamPoint {
     ///
     /// # Errors
     /// Fails if a thread of the team fails.
-    pub fn round_trip(&mut self) -> Result<f64, ArenaError> {
+    pub fn measure_round_trip(&mut self) -> Result<f64, ArenaError> {
         Ok(core_to_core::measure_round_trip(&mut self.team, &self.shared_lines)?.0)
     }
 
@@ -294,7 +294,7 @@ impl StreamPoint {
     ///
     /// # Errors
     /// Fails if a thread of the team fails.
-    pub fn pass(&mut self) -> Result<Sample, ArenaError> {
+    pub fn run_pass(&mut self) -> Result<Sample, ArenaError> {
         Ok(self.pass_with_gate(None)?.0)
     }
 
@@ -302,12 +302,13 @@ impl StreamPoint {
     ///
     /// # Errors
     /// Fails if a thread of the team fails.
-    pub fn part(&mut self, part: ArrayShare) -> Result<Sample, ArenaError> {
+    pub fn run_part(&mut self, part: ArrayShare) -> Result<Sample, ArenaError> {
         Ok(self.part_with_gate(None, part)?.0)
     }
 
     /// Compares every element of the arrays with the expected values; does nothing after a run over a part of the
-    /// arrays, whose values are unknown. The first wrong value is kept and returned by [`observed`](Self::observed).
+    /// arrays, whose values are unknown. The first wrong value is kept and returned by
+    /// [`observations`](Self::observations).
     ///
     /// # Errors
     /// Fails if a thread of the team fails.
@@ -345,10 +346,10 @@ impl StreamPoint {
 
     /// Reads the actual placement and pages from the operating system. This takes long, because the kernel walks page
     /// tables.
-    pub fn observed(&self) -> PointSeen {
+    pub fn observations(&self) -> PointObservations {
         let shares = location::observe(&self.arrays, self.team.len());
-        PointSeen {
-            affinity: self.team.observed().to_vec(),
+        PointObservations {
+            affinity: self.team.observed_affinities().to_vec(),
             pages: self.arrays.page_size_shares().ok(),
             nodes: (0..self.arrays.count()).map(|i| location::array_shares(&shares, i)).collect(),
             shares,
@@ -362,7 +363,9 @@ impl StreamPoint {
     ///
     /// # Errors
     /// Fails if a thread of the team fails.
-    pub fn traffic(&mut self) -> Result<Result<CountedTraffic, Unavailable>, ArenaError> {
+    pub fn count_traffic(
+        &mut self,
+    ) -> Result<Result<CountedTraffic, UnavailableReason>, ArenaError> {
         traffic::measure(self.config.kernels.len(), &mut |run| match run {
             Some(kernel) => self.run_kernel(kernel),
             None => self.check_and_refill(),
@@ -508,15 +511,15 @@ mod tests {
             assert_eq!(point.loops()[4].kernel().counted_bytes(element), 4 * element.bytes());
             // There are more passes and trials than the values allow unless the arrays are filled again.
             for _ in 0..60 {
-                assert_eq!(point.pass().unwrap().seconds.len(), 5);
+                assert_eq!(point.run_pass().unwrap().seconds.len(), 5);
             }
             for index in 0..40 {
-                point.part(ArrayShare { index: index % 2, count: 2 }).unwrap();
+                point.run_part(ArrayShare { index: index % 2, count: 2 }).unwrap();
             }
-            point.pass().unwrap();
+            point.run_pass().unwrap();
             point.check().unwrap();
             assert_eq!(point.wrong, None);
-            assert_eq!(point.observed().nodes.len(), 4);
+            assert_eq!(point.observations().nodes.len(), 4);
             let args = point.arrays.share(ArrayShare { index: 0, count: 1 });
             // SAFETY: this is the first element of array d, which no thread uses between passes.
             unsafe { args.at[3].cast::<u32>().as_ptr().write(u32::MAX) };
@@ -544,16 +547,16 @@ mod tests {
     fn arrays_stay_valid_after_partial_passes() {
         for element in [Element::F64, Element::F32] {
             let mut point = point(element);
-            point.pass().unwrap();
+            point.run_pass().unwrap();
             for (index, count) in [(0, 1), (0, 2), (1, 2)].repeat(20) {
                 let part = ArrayShare { index, count };
-                assert_eq!(point.part(part).unwrap().seconds.len(), STREAM.len());
+                assert_eq!(point.run_part(part).unwrap().seconds.len(), STREAM.len());
             }
             // The values after parts are not checked.
             point.check().unwrap();
             assert_eq!((point.checks, point.wrong.is_none()), (0, true));
             // No value has overflowed, and a pass begins with newly filled arrays.
-            point.pass().unwrap();
+            point.run_pass().unwrap();
             point.check().unwrap();
             assert_eq!((point.checks, point.wrong.is_none()), (1, true));
         }

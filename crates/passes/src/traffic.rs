@@ -5,7 +5,7 @@
 //! Without counters, only the reason is reported.
 
 use nodegauge_machine::counters::{CounterReading, MemoryCounters, MemoryTraffic};
-use nodegauge_machine::{SysRoot, Unavailable};
+use nodegauge_machine::{SysRoot, UnavailableReason};
 use std::time::{Duration, Instant};
 
 /// Number of counted passes. Traffic of other programs is a few percent of a single pass; its share of five passes
@@ -34,7 +34,7 @@ pub struct CountedTraffic {
 pub(crate) fn measure<E>(
     kernels: usize,
     run: &mut dyn FnMut(Option<usize>) -> Result<(), E>,
-) -> Result<Result<CountedTraffic, Unavailable>, E> {
+) -> Result<Result<CountedTraffic, UnavailableReason>, E> {
     match MemoryCounters::open(&SysRoot::live()) {
         Err(absent) => Ok(Err(absent)),
         Ok(counters) => count(kernels, run, &counters),
@@ -42,8 +42,8 @@ pub(crate) fn measure<E>(
 }
 
 /// Returns the reason why figures have no traffic if the counters cannot be read.
-fn unreadable(error: &std::io::Error) -> Unavailable {
-    Unavailable(format!("cannot read the counters: {error}"))
+fn unreadable(error: &std::io::Error) -> UnavailableReason {
+    UnavailableReason(format!("cannot read the counters: {error}"))
 }
 
 /// Returns the traffic of one pass, given the traffic of all [`PASSES`].
@@ -59,7 +59,7 @@ fn count<E>(
     kernels: usize,
     run: &mut dyn FnMut(Option<usize>) -> Result<(), E>,
     counters: &MemoryCounters,
-) -> Result<Result<CountedTraffic, Unavailable>, E> {
+) -> Result<Result<CountedTraffic, UnavailableReason>, E> {
     let mut intervals: Vec<Vec<(CounterReading, CounterReading)>> = vec![Vec::new(); kernels];
     let before = counters.read();
     let begun = Instant::now();
@@ -140,7 +140,7 @@ mod tests {
     #[test]
     fn traffic_is_counted_or_missing_with_a_reason() {
         let mut point = point();
-        match point.traffic().unwrap() {
+        match point.count_traffic().unwrap() {
             Err(why) => assert!(!why.0.is_empty()),
             Ok(counted) => assert_eq!(counted.kernels.len(), 4),
         }

@@ -7,7 +7,7 @@ use crate::error::PlacementError;
 use nodegauge_machine::Topology;
 use nodegauge_measure::SyntaxError;
 use nodegauge_measure::grammar::Cursor;
-use nodegauge_measure::quantity::counted;
+use nodegauge_measure::quantity::count_in_words;
 use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
@@ -39,11 +39,11 @@ impl CoreChoice {
         }
         let mut chosen = topology.clone();
         for thread in &mut chosen.threads {
-            thread.allowed &= class.is_none_or(|class| thread.efficiency == Some(class));
-            thread.efficiency = None;
+            thread.allowed &= class.is_none_or(|class| thread.speed_class == Some(class));
+            thread.speed_class = None;
         }
         chosen.core_classes.clear();
-        if chosen.allowed().next().is_none() {
+        if chosen.allowed_threads().next().is_none() {
             let problem = format!("this process may not use any of the {self} cores");
             return Err(PlacementError::new(problem).hint("leave out --cores"));
         }
@@ -78,12 +78,12 @@ impl CoreChoice {
         chosen: &Topology,
         threads: Option<u32>,
     ) -> Result<(), PlacementError> {
-        let usable = chosen.allowed().count();
+        let usable = chosen.allowed_threads().count();
         match threads {
             Some(threads) if threads as usize > usable => Err(PlacementError::new(format!(
                 "cannot place {} on the {self} cores: they have {}",
-                counted(threads as usize, "thread"),
-                cpus::usable(chosen),
+                count_in_words(threads as usize, "thread"),
+                cpus::usable_in_words(chosen),
             ))
             .hint(format!("use {usable} or fewer, or --cores {ALL}"))),
             _ => Ok(()),
@@ -133,9 +133,9 @@ mod tests {
     /// Returns a machine with four slow cores and four fast cores with two hardware threads each.
     fn hybrid() -> Topology {
         let mut topology = crate::tests::machine("Package:1 L3Cache:1 Core:8 PU:2");
-        topology.threads.retain(|thread| thread.core >= 4 || thread.sibling == 0);
+        topology.threads.retain(|thread| thread.core >= 4 || thread.index_in_core == 0);
         for thread in &mut topology.threads {
-            thread.efficiency = Some(usize::from(thread.core >= 4));
+            thread.speed_class = Some(usize::from(thread.core >= 4));
         }
         topology.core_classes = ["IntelAtom", "IntelCore"].map(class_of).to_vec();
         topology

@@ -3,7 +3,7 @@
 //! `0,2,8-15` and `0-62:2` denote single CPUs; `{0-3},{4-7}` denotes groups. CPU numbers are those of the operating
 //! system. Unlike in a cpuset, the order matters, and a CPU may occur several times.
 
-use crate::cpus::{self, UsableCpus, joined, number_ranges};
+use crate::cpus::{self, UsableCpus, join_with_commas, number_ranges};
 use crate::error::PlacementError;
 use crate::grammar::{self, MAX_COUNT};
 use nodegauge_machine::{CpuId, Topology};
@@ -88,7 +88,7 @@ pub(crate) fn cpu(cursor: &mut Cursor<'_>, problem: &str) -> Result<u32, SyntaxE
 
 impl fmt::Display for CpuList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&joined(self.0.iter().map(|entry| match entry[..] {
+        f.write_str(&join_with_commas(self.0.iter().map(|entry| match entry[..] {
             [cpu] => cpu.to_string(),
             _ => format!("{{{}}}", number_ranges(entry)),
         })))

@@ -7,12 +7,12 @@ use crate::error::PlacementError;
 pub use nodegauge_machine::number_ranges;
 use nodegauge_machine::topology::HardwareThread;
 use nodegauge_machine::{CpuId, Topology};
-use nodegauge_measure::quantity::counted;
+use nodegauge_measure::quantity::count_in_words;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
 /// Formats the items with commas between them.
-pub(crate) fn joined(items: impl IntoIterator<Item = impl Display>) -> String {
+pub(crate) fn join_with_commas(items: impl IntoIterator<Item = impl Display>) -> String {
     items.into_iter().map(|item| item.to_string()).collect::<Vec<_>>().join(",")
 }
 
@@ -23,24 +23,24 @@ pub fn ranges(cpus: &[CpuId]) -> String {
 
 /// Returns the CPUs that this process may use, in numeric order.
 pub fn allowed(topology: &Topology) -> Vec<CpuId> {
-    sorted(topology.allowed().map(|thread| thread.cpu))
+    sorted(topology.allowed_threads().map(|thread| thread.cpu))
 }
 
 /// Formats the number and the list of the CPUs that this process may use, e.g. `2 hardware threads (0-1)`.
-pub(crate) fn usable(topology: &Topology) -> String {
+pub(crate) fn usable_in_words(topology: &Topology) -> String {
     let allowed = allowed(topology);
-    format!("{} ({})", counted(allowed.len(), "hardware thread"), ranges(&allowed))
+    format!("{} ({})", count_in_words(allowed.len(), "hardware thread"), ranges(&allowed))
 }
 
 /// Groups the allowed CPUs by object (core, cache, ...), in the order of the objects. `object` returns the index of
 /// the object to which a hardware thread belongs. Objects without an allowed CPU are omitted.
-pub(crate) fn grouped(
+pub(crate) fn cpus_by_object(
     topology: &Topology,
     object: impl Fn(&HardwareThread) -> Option<usize>,
 ) -> Vec<Vec<CpuId>> {
     let mut groups: Vec<Vec<CpuId>> = Vec::new();
     let mut known: BTreeMap<usize, usize> = BTreeMap::new();
-    for thread in topology.allowed() {
+    for thread in topology.allowed_threads() {
         let Some(index) = object(thread) else { continue };
         let at = *known.entry(index).or_insert_with(|| {
             groups.push(Vec::new());

@@ -11,7 +11,7 @@ use crate::error::PlacementError;
 use crate::plan::Placement;
 use nodegauge_machine::topology::{HardwareThread, PciDevice};
 use nodegauge_machine::{CpuId, Topology};
-use nodegauge_measure::quantity::counted;
+use nodegauge_measure::quantity::count_in_words;
 use serde::Serialize;
 use std::collections::BTreeSet;
 
@@ -46,7 +46,7 @@ fn share(ranks: usize, each: usize, count: usize) -> Result<Vec<Vec<usize>>, Pla
         let max = count / each.max(1);
         return Err(PlacementError::new(format!(
             "cannot place {} with {each} devices per rank: {} devices are required; the machine has {count}",
-            counted(ranks, "rank"),
+            count_in_words(ranks, "rank"),
             ranks * each,
         ))
         .hint(format!(
@@ -73,7 +73,7 @@ fn count_on(cpus: &[CpuId], devices: &[&PciDevice]) -> usize {
 }
 
 /// Places ranks of `threads` threads near their devices, with `each` devices per rank.
-pub(crate) fn place(
+pub(crate) fn place_near_devices(
     topology: &Topology,
     ranks: u32,
     threads: u32,
@@ -88,18 +88,18 @@ pub(crate) fn place(
         let index = count_on(&device.cpus, &firsts[..rank]);
         let near_device =
             |thread: &&HardwareThread| device.cpus.is_empty() || device.cpus.contains(&thread.cpu);
-        let near: Vec<&HardwareThread> = topology.allowed().filter(near_device).collect();
+        let near: Vec<&HardwareThread> = topology.allowed_threads().filter(near_device).collect();
         let mut cores: Vec<usize> = near.iter().map(|thread| thread.core).collect();
         cores.dedup();
         let own = &cores[index * cores.len() / sharers..(index + 1) * cores.len() / sharers];
         // The order is: the rank's own cores, with first hardware threads before second ones; other near cores; all
         // other cores.
         let mut order: Vec<(bool, bool, u32, usize, CpuId)> = topology
-            .allowed()
+            .allowed_threads()
             .enumerate()
             .map(|(at, thread)| {
                 let is_near = near.iter().any(|near| near.cpu == thread.cpu);
-                (!own.contains(&thread.core), !is_near, thread.sibling, at, thread.cpu)
+                (!own.contains(&thread.core), !is_near, thread.index_in_core, at, thread.cpu)
             })
             .filter(|(.., cpu)| !used.contains(cpu))
             .collect();
@@ -172,7 +172,11 @@ pub(crate) fn assign(
     }
     let mut notices = Vec::new();
     if ranks.len() * each as usize > devices.len() {
-        notices.push(format!("{} ranks share {}", ranks.len(), counted(devices.len(), "device")));
+        notices.push(format!(
+            "{} ranks share {}",
+            ranks.len(),
+            count_in_words(devices.len(), "device")
+        ));
     }
     for (rank, own) in devices_of.iter().enumerate() {
         for device in own.iter().filter(|device| device.near == Some(false)) {

@@ -11,7 +11,7 @@
 //! start the installed launchers and check the actual binding.
 
 use crate::bind::Bind;
-use crate::cpus::{joined, number_ranges, ranges};
+use crate::cpus::{join_with_commas, number_ranges, ranges};
 use crate::devices::RankDevice;
 use crate::numa::MemoryPolicy;
 use crate::places::Place;
@@ -125,8 +125,9 @@ fn rankfile(plan: &RankPlan, topology: &Topology, version: OpenMpiVersion) -> Op
 
 /// Formats CPUs by their positions among the CPUs that this process may use.
 fn logical_ranges(topology: &Topology, cpus: &[CpuId]) -> String {
-    let positions =
-        cpus.iter().filter_map(|cpu| topology.allowed().position(|thread| thread.cpu == *cpu));
+    let positions = cpus
+        .iter()
+        .filter_map(|cpu| topology.allowed_threads().position(|thread| thread.cpu == *cpu));
     number_ranges(positions.map(|position| position as u32))
 }
 
@@ -136,8 +137,8 @@ pub fn mpich(plan: &RankPlan) -> Vec<String> {
     let bound: Option<Vec<Vec<CpuId>>> = plan.ranks.iter().map(RankPlace::bound_cpus).collect();
     let bind = match bound {
         Some(ranks) => {
-            let ranks = ranks.into_iter().map(|cpus| joined(cpus).replace(',', "+"));
-            format!("user:{}", joined(ranks))
+            let ranks = ranks.into_iter().map(|cpus| join_with_commas(cpus).replace(',', "+"));
+            format!("user:{}", join_with_commas(ranks))
         }
         None => "none".to_owned(),
     };
@@ -165,11 +166,11 @@ fn cpu_bind(plan: &RankPlan) -> String {
     match bound {
         None => "none".to_owned(),
         Some(ranks) if ranks.iter().all(|cpus| cpus.len() == 1) => {
-            format!("map_cpu:{}", joined(ranks.iter().flatten()))
+            format!("map_cpu:{}", join_with_commas(ranks.iter().flatten()))
         }
         Some(ranks) => {
             let masks = ranks.iter().map(|cpus| hex_mask(cpus.iter().map(|cpu| cpu.0)));
-            format!("mask_cpu:{}", joined(masks))
+            format!("mask_cpu:{}", join_with_commas(masks))
         }
     }
 }
@@ -188,7 +189,7 @@ fn mem_bind(plan: &RankPlan) -> Option<String> {
             if nodes.iter().any(|own| own.len() != 1) {
                 return Some(mem_masks(&nodes));
             }
-            Some(format!("map_mem:{}", joined(nodes.iter().flatten())))
+            Some(format!("map_mem:{}", join_with_commas(nodes.iter().flatten())))
         }
     }
 }
@@ -196,7 +197,7 @@ fn mem_bind(plan: &RankPlan) -> Option<String> {
 /// Returns the value of `--mem-bind` with a mask of the NUMA nodes of each rank.
 fn mem_masks(nodes: &[Vec<NumaNodeId>]) -> String {
     let masks = nodes.iter().map(|own| hex_mask(own.iter().map(|node| node.0)));
-    format!("mask_mem:{}", joined(masks))
+    format!("mask_mem:{}", join_with_commas(masks))
 }
 
 /// Returns the options that assign devices to each task. Slurm's device numbers equal the numbers on the node
@@ -212,11 +213,11 @@ fn gpu_bind(plan: &RankPlan) -> Vec<String> {
         format!("--gpus-per-node={}", plan.device_count)
     };
     let bind = if each == 1 {
-        format!("map_gpu:{}", joined(all.iter().map(|device| device.number)))
+        format!("map_gpu:{}", join_with_commas(all.iter().map(|device| device.number)))
     } else {
         let tasks = plan.devices.iter();
         let masks = tasks.map(|devices| hex_mask(devices.iter().map(|device| device.number)));
-        format!("mask_gpu:{}", joined(masks))
+        format!("mask_gpu:{}", join_with_commas(masks))
     };
     vec![amount, format!("--gpu-bind={bind}")]
 }
@@ -234,7 +235,7 @@ pub(crate) fn device_variables(plan: &RankPlan, rank: usize) -> Vec<(&'static st
         if let Some((name, value)) = order.and_then(|order| order.split_once('=')) {
             variables.push((name, value.to_owned()));
         }
-        variables.push((names[0], joined(numbers)));
+        variables.push((names[0], join_with_commas(numbers)));
     }
     variables
 }
@@ -294,7 +295,7 @@ fn omp_places(place: &RankPlace) -> String {
     let close = Bind::Close.assign(count, once.len());
     let same = close.iter().zip(&threads).all(|(at, cpus)| at.is_some_and(|at| once[at] == *cpus));
     let list = if same { once } else { threads };
-    joined(list.into_iter().filter_map(|cpus| Place::new(cpus.iter().copied())))
+    join_with_commas(list.into_iter().filter_map(|cpus| Place::new(cpus.iter().copied())))
 }
 
 /// Returns the OpenMP variables of a process that its launcher binds. If the CPUs of the process's threads differ, the

@@ -47,7 +47,7 @@ pub struct Environment {
 
 impl Environment {
     /// Reads the variables of this process.
-    pub fn own() -> Self {
+    pub fn current() -> Self {
         Self::read(|name| std::env::var(name).ok())
     }
 
@@ -71,7 +71,7 @@ impl Environment {
     }
 
     /// Returns only the variables for the number of threads.
-    pub(crate) fn count_variables(&self) -> Self {
+    pub(crate) fn thread_count_variables(&self) -> Self {
         Self {
             num_threads: self.num_threads.clone(),
             thread_limit: self.thread_limit.clone(),

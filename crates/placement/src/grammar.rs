@@ -27,13 +27,13 @@ pub(crate) fn count(cursor: &mut Cursor<'_>, problem: &str) -> Result<u32, Synta
 }
 
 /// Function that parses a number. Its text argument is the error message for input that is not a number.
-pub(crate) type Number = fn(&mut Cursor<'_>, &str) -> Result<u32, SyntaxError>;
+pub(crate) type NumberParser = fn(&mut Cursor<'_>, &str) -> Result<u32, SyntaxError>;
 
 /// Parses the remaining part `-LAST` of a range; returns `first` if there is no such part.
-pub(crate) fn last(
+pub(crate) fn range_end(
     cursor: &mut Cursor<'_>,
     first: u32,
-    number: Number,
+    number: NumberParser,
     problem: &str,
 ) -> Result<u32, SyntaxError> {
     if !cursor.eat('-') {
@@ -51,28 +51,28 @@ pub(crate) fn last(
 /// number.
 pub(crate) fn range(
     cursor: &mut Cursor<'_>,
-    number: Number,
+    number: NumberParser,
     problems: [&str; 2],
 ) -> Result<Vec<u32>, SyntaxError> {
     let first = number(cursor, problems[0])?;
     let is_range = cursor.peek() == Some('-');
-    let last = last(cursor, first, number, problems[1])?;
+    let range_end = range_end(cursor, first, number, problems[1])?;
     let step =
         if is_range && cursor.eat(':') { count(cursor, "expected a step after ':'")? } else { 1 };
-    Ok((first..=last).step_by(step as usize).collect())
+    Ok((first..=range_end).step_by(step as usize).collect())
 }
 
 /// Parses numbers and ranges `A-B` separated by commas, up to the end of the text. Returns the first and the last
 /// number of each. `problems` are the same as for [`range`].
 pub(crate) fn ranges(
     cursor: &mut Cursor<'_>,
-    number: Number,
+    number: NumberParser,
     problems: [&str; 2],
 ) -> Result<Vec<(u32, u32)>, SyntaxError> {
     list(cursor, None, "expected ',' or the end", |item| {
         let first = number(item, problems[0])?;
-        let last = last(item, first, number, problems[1])?;
-        Ok((first, last))
+        let range_end = range_end(item, first, number, problems[1])?;
+        Ok((first, range_end))
     })
 }
 

@@ -7,7 +7,7 @@
 
 mod resolve;
 
-use crate::cpus::joined;
+use crate::cpus::join_with_commas;
 use crate::grammar;
 use nodegauge_measure::SyntaxError;
 use nodegauge_measure::grammar::Cursor;
@@ -62,7 +62,7 @@ pub enum Granularity {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KmpKind {
     /// Threads are bound to hardware threads in this order, with the numbers `permute` and `offset`.
-    Ordered(KmpOrder, Numbers),
+    Ordered(KmpOrder, KmpNumbers),
     /// Threads are bound to the CPUs and sets of `proclist`, in this order.
     Explicit(Vec<ProcItem>),
     /// Threads are not bound.
@@ -84,7 +84,7 @@ pub enum KmpOrder {
 
 /// Numbers `permute` and `offset`; 0 if absent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Numbers {
+pub struct KmpNumbers {
     /// Number `permute` of `KMP_AFFINITY`, which counts levels of the machine. With compact, this number of innermost
     /// levels varies slowest instead of fastest. With scatter, this number of outer levels, in addition to the
     /// outermost, has the order of compact.
@@ -144,9 +144,9 @@ struct Draft {
 
 /// Types by name. [`finish`] adds the numbers and the proclist.
 const KINDS: [(&str, KmpKind); 6] = [
-    ("compact", KmpKind::Ordered(KmpOrder::Compact, Numbers { permute: 0, offset: 0 })),
-    ("scatter", KmpKind::Ordered(KmpOrder::Scatter, Numbers { permute: 0, offset: 0 })),
-    ("balanced", KmpKind::Ordered(KmpOrder::Balanced, Numbers { permute: 0, offset: 0 })),
+    ("compact", KmpKind::Ordered(KmpOrder::Compact, KmpNumbers { permute: 0, offset: 0 })),
+    ("scatter", KmpKind::Ordered(KmpOrder::Scatter, KmpNumbers { permute: 0, offset: 0 })),
+    ("balanced", KmpKind::Ordered(KmpOrder::Balanced, KmpNumbers { permute: 0, offset: 0 })),
     ("explicit", KmpKind::Explicit(Vec::new())),
     ("none", KmpKind::None),
     ("disabled", KmpKind::Disabled),
@@ -294,7 +294,7 @@ fn finish(cursor: &Cursor<'_>, draft: Draft) -> Result<KmpAffinity, SyntaxError>
     match (&mut affinity.kind, proclist, numbers.first()) {
         (Some(KmpKind::Ordered(_, taken)), None, Some((_, permute))) => {
             let offset = numbers.get(1).map_or(0, |(_, offset)| *offset);
-            *taken = Numbers { permute: *permute, offset };
+            *taken = KmpNumbers { permute: *permute, offset };
         }
         (Some(KmpKind::Explicit(items)), Some((_, listed)), None) => *items = listed,
         (Some(KmpKind::Explicit(_)), None, None) => {
@@ -321,7 +321,7 @@ impl fmt::Display for KmpAffinity {
             .collect();
         words.extend(self.granularity.map(|g| format!("granularity={}", g.as_str())));
         match &self.kind {
-            Some(KmpKind::Ordered(order, Numbers { permute, offset })) => {
+            Some(KmpKind::Ordered(order, KmpNumbers { permute, offset })) => {
                 words.push(format!("{order:?}").to_lowercase());
                 match (permute, offset) {
                     (0, 0) => {}
@@ -330,13 +330,13 @@ impl fmt::Display for KmpAffinity {
                 }
             }
             Some(KmpKind::Explicit(items)) => {
-                words.push(format!("proclist=[{}],explicit", joined(items)));
+                words.push(format!("proclist=[{}],explicit", join_with_commas(items)));
             }
             Some(KmpKind::None) => words.push("none".to_owned()),
             Some(KmpKind::Disabled) => words.push("disabled".to_owned()),
             None => {}
         }
-        f.write_str(&joined(words))
+        f.write_str(&join_with_commas(words))
     }
 }
 
@@ -346,7 +346,7 @@ impl fmt::Display for ProcItem {
             Self::Range { first, last, .. } if first == last => first.fmt(f),
             Self::Range { first, last, stride: 1 } => write!(f, "{first}-{last}"),
             Self::Range { first, last, stride } => write!(f, "{first}-{last}:{stride}"),
-            Self::Set(cpus) => write!(f, "{{{}}}", joined(cpus)),
+            Self::Set(cpus) => write!(f, "{{{}}}", join_with_commas(cpus)),
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::{
     ThreadPlace,
 };
 use nodegauge_machine::{CpuId, Topology};
-use nodegauge_measure::quantity::counted;
+use nodegauge_measure::quantity::count_in_words;
 use nodegauge_os::mpi_abi::{LauncherVariables, MpiImplementation, implementations};
 use std::collections::BTreeSet;
 
@@ -78,7 +78,7 @@ pub(crate) fn mpi_variables() -> Vec<RankVariables> {
 
 /// Returns the variables that batch systems set in the tasks that they start. An MPI launcher may run in such a
 /// task.
-pub(crate) fn system_variables() -> [RankVariables; 2] {
+pub(crate) fn batch_system_variables() -> [RankVariables; 2] {
     [FLUX, (SLURM.rank, Some(SLURM.ranks))]
 }
 
@@ -108,7 +108,7 @@ fn launcher(lookup: impl Fn(&str) -> Option<String>) -> Option<KnownLauncher> {
 
 impl LauncherJob {
     /// Returns the job of the launcher that started this process as one of several ranks; `None` if there is none.
-    pub fn own() -> Option<Self> {
+    pub fn current() -> Option<Self> {
         Self::from_variables(|name| std::env::var(name).ok())
     }
 
@@ -149,7 +149,7 @@ impl LauncherJob {
 
     /// Returns a human-readable text, e.g. `Open MPI has started 4 ranks`.
     pub fn in_words(&self) -> String {
-        format!("{} has started {}", self.launcher, counted(self.ranks as usize, "rank"))
+        format!("{} has started {}", self.launcher, count_in_words(self.ranks as usize, "rank"))
     }
 
     /// Places the ranks on the CPUs that the launcher has assigned to them; `cpus` contains the CPUs of each rank.
@@ -172,7 +172,7 @@ impl LauncherJob {
         Ok(RankPlan {
             ranks,
             policy: None,
-            words: format!("as placed by {}", self.launcher),
+            canonical_text: format!("as placed by {}", self.launcher),
             devices: Vec::new(),
             device_count: 0,
             notices: vec![self.in_words()],

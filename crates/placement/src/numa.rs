@@ -4,7 +4,7 @@
 //! A policy must be set before the pages are first touched, because it never moves pages. [`pages_by_node`] asks the
 //! kernel for the actual NUMA nodes of the pages.
 
-use crate::cpus::{joined, number_ranges};
+use crate::cpus::{join_with_commas, number_ranges};
 use crate::error::PlacementError;
 use crate::grammar;
 use nodegauge_machine::{NumaNodeId, Topology};
@@ -25,16 +25,16 @@ pub enum NumaSpec {
     Local,
     /// Policy `interleave[:NODES]`: pages are distributed round-robin over the NUMA nodes; over all NUMA nodes if no
     /// NUMA node is given.
-    Interleave(NodeList),
+    Interleave(NumaNodeList),
     /// Policy `bind:NODES`: pages are only on these NUMA nodes.
-    Bind(NodeList),
+    Bind(NumaNodeList),
     /// Policy `preferred:NODE`: pages are on this NUMA node until it is full, and then on other NUMA nodes.
     Preferred(u32),
 }
 
 /// List of NUMA nodes as the user types it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum NodeList {
+pub enum NumaNodeList {
     /// All NUMA nodes (`all`).
     All,
     /// Single NUMA nodes and ranges; each pair is the first and the last NUMA node of a range.
@@ -69,7 +69,7 @@ impl FromStr for NumaSpec {
         let spec = match word.as_str() {
             "local" => Self::Local,
             "interleave" if cursor.eat(':') => Self::Interleave(node_list(&mut cursor)?),
-            "interleave" => Self::Interleave(NodeList::All),
+            "interleave" => Self::Interleave(NumaNodeList::All),
             "bind" => {
                 cursor.expect(':', "expected ':' and NUMA nodes after bind")?;
                 Self::Bind(node_list(&mut cursor)?)
@@ -94,24 +94,24 @@ impl FromStr for NumaSpec {
     }
 }
 
-fn node_list(cursor: &mut Cursor<'_>) -> Result<NodeList, SyntaxError> {
+fn node_list(cursor: &mut Cursor<'_>) -> Result<NumaNodeList, SyntaxError> {
     cursor.skip_blanks();
     let at = cursor.position();
     match cursor.take_while(|c| c.is_ascii_alphabetic()).to_ascii_lowercase().as_str() {
-        "all" => return Ok(NodeList::All),
+        "all" => return Ok(NumaNodeList::All),
         "" => {}
         _ => return Err(cursor.error_at(at, "expected the number of a NUMA node, or all")),
     }
     let problems =
         ["expected the number of a NUMA node, or all", "expected the last NUMA node after '-'"];
-    grammar::ranges(cursor, grammar::number, problems).map(NodeList::Ranges)
+    grammar::ranges(cursor, grammar::number, problems).map(NumaNodeList::Ranges)
 }
 
 impl fmt::Display for NumaSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Local => f.write_str("local"),
-            Self::Interleave(NodeList::All) => f.write_str("interleave"),
+            Self::Interleave(NumaNodeList::All) => f.write_str("interleave"),
             Self::Interleave(nodes) => write!(f, "interleave:{nodes}"),
             Self::Bind(nodes) => write!(f, "bind:{nodes}"),
             Self::Preferred(node) => write!(f, "preferred:{node}"),
@@ -119,10 +119,10 @@ impl fmt::Display for NumaSpec {
     }
 }
 
-impl fmt::Display for NodeList {
+impl fmt::Display for NumaNodeList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self::Ranges(ranges) = self else { return f.write_str("all") };
-        f.write_str(&joined(ranges.iter().map(|(first, last)| {
+        f.write_str(&join_with_commas(ranges.iter().map(|(first, last)| {
             if first == last { first.to_string() } else { format!("{first}-{last}") }
         })))
     }
@@ -143,7 +143,7 @@ impl NumaSpec {
     }
 }
 
-impl NodeList {
+impl NumaNodeList {
     fn resolve(&self, topology: &Topology) -> Result<Vec<NumaNodeId>, PlacementError> {
         let mut nodes: Vec<NumaNodeId> = match self {
             Self::All => {

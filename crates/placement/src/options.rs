@@ -10,7 +10,7 @@ use crate::{
     plan_ranks,
 };
 use nodegauge_machine::{Topology, TopologySource};
-use nodegauge_measure::quantity::counted;
+use nodegauge_measure::quantity::count_in_words;
 use nodegauge_measure::{Failure, Notice, NoticeId, SyntaxError};
 
 /// Options for the threads and the memory of one process, or of all ranks together.
@@ -87,7 +87,7 @@ impl TeamRequest {
 
 impl PlacementOptions {
     /// Returns the number of threads if exactly one number is given.
-    pub fn single_count(&self) -> Option<u32> {
+    pub fn single_thread_count(&self) -> Option<u32> {
         self.threads.as_ref().and_then(ThreadList::single)
     }
 
@@ -152,24 +152,24 @@ impl PlacementOptions {
     /// for places and binding do not apply.
     ///
     /// # Errors
-    /// Fails if options for ranks are given without the number of ranks. Also returns the errors of [`Self::team_request`] and
-    /// [`plan_ranks`].
+    /// Fails if options for ranks are given without the number of ranks. Also returns the errors of
+    /// [`Self::team_request`] and [`plan_ranks`].
     pub fn ranks(
         &self,
         options: &RankPlacementOptions,
         topology: &Topology,
     ) -> Result<Option<RankPlan>, Failure> {
         let Some(ranks) = options.ranks else {
-            return match options.first_given() {
+            return match options.first_given_option() {
                 Some(option) => Err(Failure::usage(format!("{option} requires --ranks"))
                     .hint("give the number of ranks, e.g. --ranks 2")),
                 None => Ok(None),
             };
         };
         let threads = self.one_count(one_per_rank)?;
-        let by_rank = RankPlacementOptions { ranks: None, ..options.clone() }.first_given();
+        let by_rank = RankPlacementOptions { ranks: None, ..options.clone() }.first_given_option();
         let all = &self.environment;
-        let (mut together, mut notices) = match by_rank {
+        let (mut all_threads, mut notices) = match by_rank {
             Some(_) => self.request(threads, &self.thread_count_variable())?,
             None => self.request(threads, all)?,
         };
@@ -181,7 +181,7 @@ impl PlacementOptions {
         let request = RankRequest {
             ranks,
             devices: options.devices,
-            threads: together.threads.take(),
+            threads: all_threads.threads.take(),
             map: options.map,
             policy: options.policy,
             cpus: options.cpus.clone(),
@@ -190,7 +190,7 @@ impl PlacementOptions {
                 (None, None) => inherited(topology, &mut notices),
                 _ => MemoryPolicy::Default,
             },
-            together,
+            all_threads,
         };
         let mut plan = plan_ranks(topology, &request)?;
         notices.append(&mut plan.notices);
@@ -232,7 +232,7 @@ impl PlacementOptions {
 
     /// Returns only the variable for the number of threads.
     fn thread_count_variable(&self) -> Environment {
-        self.environment.count_variables()
+        self.environment.thread_count_variables()
     }
 
     /// Returns the number of threads, if it is given; `several` returns the error if several numbers are given.
@@ -281,7 +281,7 @@ impl RankPlacementOptions {
             let more = ranks.div_ceil(nodes) * nodes;
             return Err(Failure::usage(format!(
                 "{} cannot be divided evenly among {nodes} nodes",
-                counted(ranks as usize, "rank"),
+                count_in_words(ranks as usize, "rank"),
             ))
             .hint(format!("use a multiple of {nodes}, e.g. --ranks {more}")));
         }
@@ -295,7 +295,7 @@ impl RankPlacementOptions {
     }
 
     /// Returns the name of the first option that is given; `None` if no option is given.
-    pub fn first_given(&self) -> Option<&'static str> {
+    pub fn first_given_option(&self) -> Option<&'static str> {
         let given = [
             ("--ranks", self.ranks.is_some()),
             ("--policy", self.policy.is_some()),
@@ -344,7 +344,10 @@ mod tests {
         assert_eq!(counts, [1, 2, 4]);
         let honoured = |notice: &&String| notice.contains("OMP_PLACES=cores honoured");
         assert_eq!(placed.notices.iter().filter(honoured).count(), 1);
-        assert_eq!((swept.single_count(), options("4").single_count()), (None, Some(4)));
+        assert_eq!(
+            (swept.single_thread_count(), options("4").single_thread_count()),
+            (None, Some(4))
+        );
         let refusal = swept.team_request(&topology(), "memory").unwrap_err();
         assert_eq!(refusal.reason(), "memory requires a single thread count");
         assert_eq!(

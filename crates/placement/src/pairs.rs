@@ -113,13 +113,14 @@ pub fn pairs_by_distance(topology: &Topology) -> Vec<CpuPair> {
         // distance: if two threads have a distance, at least one of the two has the same distance from the first thread
         // of the object that both share.
         let mut firsts: HashMap<(usize, usize), &HardwareThread> = HashMap::new();
-        for b in topology.allowed() {
+        for b in topology.allowed_threads() {
             let objects = [Some(b.core), b.llc, b.node, Some(b.socket), Some(0)];
             for (level, object) in objects.into_iter().enumerate() {
                 let Some(object) = object else { continue };
                 let a = *firsts.entry((level, object)).or_insert(b);
                 let distance = Distance::between(a, b);
-                let fits = distance == Distance::Core || a.sibling == b.sibling || !whole;
+                let fits =
+                    distance == Distance::Core || a.index_in_core == b.index_in_core || !whole;
                 let known = pairs.iter().any(|pair| pair.distance == distance);
                 if a.cpu != b.cpu && fits && !known {
                     pairs.push(CpuPair { distance, first: a.cpu, second: b.cpu });
@@ -135,7 +136,7 @@ pub fn pairs_by_distance(topology: &Topology) -> Vec<CpuPair> {
 /// a core-to-core matrix.
 pub fn core_cpus(topology: &Topology) -> Vec<CpuId> {
     let mut cores = BTreeSet::new();
-    topology.allowed().filter(|thread| cores.insert(thread.core)).map(|t| t.cpu).collect()
+    topology.allowed_threads().filter(|thread| cores.insert(thread.core)).map(|t| t.cpu).collect()
 }
 
 /// Row for a pair of hardware threads in the JSON document.

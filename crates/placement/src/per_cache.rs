@@ -8,7 +8,7 @@
 use crate::cpus;
 use crate::error::PlacementError;
 use nodegauge_machine::{CpuId, Topology};
-use nodegauge_measure::quantity::counted;
+use nodegauge_measure::quantity::count_in_words;
 
 /// Returns the CPU of each thread, with `per_cache` threads per cache. Without `threads`, all caches are used. If
 /// `per_cache` does not divide `threads`, the last cache gets the remainder.
@@ -37,7 +37,7 @@ pub(crate) fn cpus_per_cache(
     let max = caches.len() as u64 * u64::from(per_cache);
     let threads = threads.map_or(max, u64::from);
     if threads > max {
-        let caches = counted(caches.len(), "cache");
+        let caches = count_in_words(caches.len(), "cache");
         return Err(PlacementError::new(format!(
             "cannot place {threads} threads, {per_cache} on each last-level cache: there is \
                  room for {max} on {caches}"
@@ -55,7 +55,7 @@ pub(crate) fn cpus_per_cache(
             let usable = cpus::sorted(cores.iter().flatten().copied());
             PlacementError::new(format!(
                 "cannot place {per_cache} threads on each last-level cache: cache {number} has {} that this process may use ({})",
-                counted(usable.len(), "hardware thread"),
+                count_in_words(usable.len(), "hardware thread"),
                 cpus::ranges(&usable)
             ))
         })?);
@@ -70,8 +70,9 @@ type Cores = Vec<Vec<CpuId>>;
 fn caches(topology: &Topology) -> Vec<(u32, Cores)> {
     let mut caches = Vec::new();
     for (index, number) in topology.llcs.iter().enumerate() {
-        let cores =
-            cpus::grouped(topology, |thread| (thread.llc == Some(index)).then_some(thread.core));
+        let cores = cpus::cpus_by_object(topology, |thread| {
+            (thread.llc == Some(index)).then_some(thread.core)
+        });
         if !cores.is_empty() {
             caches.push((*number, cores));
         }

@@ -7,7 +7,7 @@
 
 mod resolve;
 
-use crate::cpus::joined;
+use crate::cpus::join_with_commas;
 use crate::grammar::{self, MAX_COUNT, count};
 use nodegauge_machine::CpuId;
 use nodegauge_measure::SyntaxError;
@@ -39,7 +39,11 @@ impl fmt::Display for Place {
     /// Formats the place in the notation of `OMP_PLACES`, e.g. `{0:4,8}`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let runs = self.0.chunk_by(|a, b| b.0 - a.0 == 1);
-        write!(f, "{{{}}}", joined(runs.map(|run| interval_text(&run[0], run.len() as u32, 1))))
+        write!(
+            f,
+            "{{{}}}",
+            join_with_commas(runs.map(|run| interval_text(&run[0], run.len() as u32, 1)))
+        )
     }
 }
 
@@ -216,7 +220,7 @@ impl fmt::Display for PlacesSpec {
         match self {
             Self::Abstract { name, count: None } => f.write_str(name.name()),
             Self::Abstract { name, count: Some(count) } => write!(f, "{name}({count})"),
-            Self::Explicit(items) => f.write_str(&joined(items)),
+            Self::Explicit(items) => f.write_str(&join_with_commas(items)),
         }
     }
 }
@@ -236,7 +240,7 @@ impl fmt::Display for PlaceExpr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Cpu(cpu) => cpu.fmt(f),
-            Self::Set(items) => write!(f, "{{{}}}", joined(items)),
+            Self::Set(items) => write!(f, "{{{}}}", join_with_commas(items)),
         }
     }
 }

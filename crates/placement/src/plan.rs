@@ -14,7 +14,7 @@ use crate::per_cache::cpus_per_cache;
 use crate::places::{Place, PlaceName, PlacesSpec};
 use nodegauge_machine::topology::HardwareThread;
 use nodegauge_machine::{CpuId, NumaNodeId, Topology};
-use nodegauge_measure::quantity::counted;
+use nodegauge_measure::quantity::count_in_words;
 
 /// Request of the user, from options or from environment variables ([`Environment`](crate::Environment)).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -128,7 +128,7 @@ pub fn plan(topology: &Topology, request: &PlacementRequest) -> Result<Placement
     // A `KMP_AFFINITY` with only modifiers, such as verbose, does not place threads.
     let kmp = request.kmp.as_ref().filter(|kmp| kmp.kind.is_some());
     refuse_conflicts(request, kmp)?;
-    if topology.allowed().next().is_none() {
+    if topology.allowed_threads().next().is_none() {
         return Err(PlacementError::no_cpus());
     }
     if let Some(choice) = &request.cores {
@@ -179,12 +179,12 @@ fn refuse_conflicts(
 }
 
 fn check_threads(topology: &Topology, threads: Option<u32>) -> Result<(), PlacementError> {
-    let usable = topology.allowed().count();
+    let usable = topology.allowed_threads().count();
     match threads {
         Some(0) => Err(PlacementError::no_threads()),
         Some(threads) if threads as usize > usable => Err(PlacementError::new(format!(
             "cannot place {threads} threads: this process may use {}",
-            cpus::usable(topology),
+            cpus::usable_in_words(topology),
         ))
         .hint(format!("use {usable} or fewer, e.g. --threads {usable}"))),
         _ => Ok(()),
@@ -250,7 +250,7 @@ fn by_places(topology: &Topology, request: &PlacementRequest) -> Result<Placemen
         ));
     }
     if threads as usize > places.len() && bind != Bind::Primary {
-        let places = counted(places.len(), "place");
+        let places = count_in_words(places.len(), "place");
         notices.push(format!("{threads} threads share {places}"));
     }
     let cpus = bind
@@ -275,7 +275,7 @@ fn default_places(
     bind: Bind,
     notices: &mut Vec<String>,
 ) -> (String, Vec<Place>) {
-    let cores = cpus::grouped(topology, |thread| Some(thread.core));
+    let cores = cpus::cpus_by_object(topology, |thread| Some(thread.core));
     if bind == Bind::Primary {
         let places = cores.into_iter().filter_map(Place::new);
         return (PlaceName::Cores.name().to_owned(), places.collect());
@@ -303,7 +303,7 @@ fn default_places(
         );
     }
     if wanted > cores.len() {
-        let all = topology.allowed().map(|thread| thread.cpu);
+        let all = topology.allowed_threads().map(|thread| thread.cpu);
         return (PlaceName::Threads.name().to_owned(), single_cpus(all));
     }
     (PlaceName::Cores.name().to_owned(), single_cpus(first_cpus(&cores)))
@@ -331,15 +331,15 @@ fn fastest_cores(topology: &Topology, cores: &[Vec<CpuId>]) -> Vec<Vec<CpuId>> {
 
 /// Returns the speed class of a core.
 fn efficiency(topology: &Topology, core: &[CpuId]) -> Option<usize> {
-    topology.thread(*core.first()?)?.efficiency
+    topology.thread(*core.first()?)?.speed_class
 }
 
 /// Replaces the text of the places of a placement on chosen cores by a text that describes the same CPUs on the
 /// whole machine.
 fn in_own_words(chosen: &Topology, placement: Placement) -> Placement {
-    let cores = cpus::grouped(chosen, |thread| Some(thread.core));
+    let cores = cpus::cpus_by_object(chosen, |thread| Some(thread.core));
     let places: Vec<Vec<CpuId>> = if placement.places == PlaceName::Threads.name() {
-        chosen.allowed().map(|thread| vec![thread.cpu]).collect()
+        chosen.allowed_threads().map(|thread| vec![thread.cpu]).collect()
     } else if placement.places == PlaceName::Cores.name() && placement.bind == Bind::Primary {
         cores
     } else if placement.places == PlaceName::Cores.name() {
@@ -348,7 +348,7 @@ fn in_own_words(chosen: &Topology, placement: Placement) -> Placement {
         return placement;
     };
     let words: Vec<String> =
-        places.iter().map(|place| format!("{{{}}}", cpus::joined(place))).collect();
+        places.iter().map(|place| format!("{{{}}}", cpus::join_with_commas(place))).collect();
     Placement { places: words.join(","), ..placement }
 }
 

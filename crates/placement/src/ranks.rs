@@ -4,11 +4,11 @@
 //! The module performs no system calls. The map selects the socket of a rank. With `block`, ranks fill the cores of one
 //! socket after another (socket `r / C mod S` for rank `r` with one thread, C cores per socket, and S sockets). With
 //! `cyclic`, ranks are distributed round-robin over the sockets (`r mod S`). With `spread`, consecutive ranks share a
-//! socket, and all sockets get equal numbers of ranks (`r * S / N` for N ranks). With `even`, each of the
-//! first sockets gets one rank if there are fewer ranks than sockets. Otherwise consecutive ranks share a socket, and
-//! the numbers of ranks of two sockets differ by at most one. With `core`, each thread of each rank has its own core, in
-//! order. A policy then selects the CPUs of the socket that a rank may use, and the memory policy of the rank. Without
-//! a policy, every thread has its own CPU, and `--numa` determines the placement of memory.
+//! socket, and all sockets get equal numbers of ranks (`r * S / N` for N ranks). With `even`, each of the first sockets
+//! gets one rank if there are fewer ranks than sockets. Otherwise consecutive ranks share a socket, and the numbers of
+//! ranks of two sockets differ by at most one. With `core`, each thread of each rank has its own core, in order. A
+//! policy then selects the CPUs of the socket that a rank may use, and the memory policy of the rank. Without a policy,
+//! every thread has its own CPU, and `--numa` determines the placement of memory.
 
 mod policies;
 
@@ -24,7 +24,7 @@ use crate::plan::{Placement, PlacementRequest, ThreadPlace, plan};
 use nodegauge_machine::{CpuId, NumaNodeId, Topology};
 use nodegauge_measure::SyntaxError;
 use nodegauge_measure::grammar::Cursor;
-use nodegauge_measure::quantity::counted;
+use nodegauge_measure::quantity::count_in_words;
 use nodegauge_os::ChildPlace;
 use sockets::Sockets;
 use std::collections::BTreeMap;
@@ -76,7 +76,7 @@ impl LecturePolicy {
     }
 
     /// Returns a short description of the policy.
-    pub fn describe(self) -> &'static str {
+    pub fn description(self) -> &'static str {
         match self.0 {
             0 => "any CPU, no memory policy",
             1 => "CPUs of the socket, memory interleaved over all NUMA nodes",
@@ -182,7 +182,7 @@ pub struct RankRequest {
     /// Number of devices per rank, which are near the cores of the rank.
     pub devices: Option<u32>,
     /// Places and binding for all threads of all ranks together; they replace map and policy.
-    pub together: PlacementRequest,
+    pub all_threads: PlacementRequest,
 }
 
 /// Placement of all ranks.
@@ -193,7 +193,7 @@ pub struct RankPlan {
     /// Requested policy; `None` unless it determines both the CPUs and the memory of the ranks.
     pub policy: Option<LecturePolicy>,
     /// Canonical text of the placement for the record: `policy 3 block`, `spread`, `cpus 0,2`.
-    pub words: String,
+    pub canonical_text: String,
     /// Devices of each rank; empty if none were requested.
     pub devices: Vec<Vec<RankDevice>>,
     /// Number of devices of the machine, if devices were requested; otherwise 0.
@@ -237,12 +237,12 @@ impl RankPlace {
 impl RankPlan {
     /// Creates the plan of a single process without ranks.
     pub fn single(placement: Placement, memory: MemoryPolicy) -> Self {
-        let words = placement.places.clone();
+        let canonical_text = placement.places.clone();
         let notices = placement.notices.clone();
         Self {
             ranks: vec![RankPlace { rank: None, placement, memory }],
             policy: None,
-            words,
+            canonical_text,
             devices: Vec::new(),
             device_count: 0,
             notices,
@@ -263,7 +263,11 @@ impl RankPlan {
     pub fn all_threads(&self) -> Placement {
         let cpus = self.ranks.iter().flat_map(|rank| &rank.placement.threads);
         let bind = self.ranks.first().map_or(Bind::None, |rank| rank.placement.bind);
-        Placement::new(bind, self.words.clone(), cpus.map(|thread| thread.cpus.clone()).collect())
+        Placement::new(
+            bind,
+            self.canonical_text.clone(),
+            cpus.map(|thread| thread.cpus.clone()).collect(),
+        )
     }
 }
 
@@ -275,20 +279,20 @@ impl RankPlan {
 /// or when there are not enough devices.
 pub fn plan_ranks(topology: &Topology, request: &RankRequest) -> Result<RankPlan, PlacementError> {
     refuse_conflicts(request)?;
-    if let Some(choice) = request.together.cores.clone() {
+    if let Some(choice) = request.all_threads.cores.clone() {
         if let Some(other) = request.cpus.as_ref().map(|_| "--cpus") {
             return Err(PlacementError::conflict("threads go", "--cores", other));
         }
         let chosen = choice.restrict(topology)?;
         let threads = request.ranks.saturating_mul(request.threads.unwrap_or(1));
         choice.check_threads(&chosen, Some(threads))?;
-        let together = PlacementRequest { cores: None, ..request.together.clone() };
-        return plan_ranks(&chosen, &RankRequest { together, ..request.clone() });
+        let all_threads = PlacementRequest { cores: None, ..request.all_threads.clone() };
+        return plan_ranks(&chosen, &RankRequest { all_threads, ..request.clone() });
     }
     let by_number = request.cpus.is_none()
         && request.policy.is_none()
         && request.map.is_none()
-        && !has_places(&request.together);
+        && !has_places(&request.all_threads);
     let mut plan = placed(topology, request, by_number)?;
     if let Some(each) = request.devices {
         let cpus: Vec<_> = plan.ranks.iter().map(RankPlace::bound_cpus).collect();
@@ -310,14 +314,14 @@ fn placed(
     let threads = request.threads.unwrap_or(1);
     check_counts(topology, ranks, threads)?;
     if let Some(each) = request.devices.filter(|_| by_number) {
-        let placements = devices::place(topology, ranks, threads, each)?;
+        let placements = devices::place_near_devices(topology, ranks, threads, each)?;
         return without_policy(topology, request, placements, "near devices".to_owned());
     }
     if let Some(list) = &request.cpus {
         let (placements, mut notices) = by_list(topology, list, ranks, threads)?;
-        let words = format!("cpus {list}");
+        let canonical_text = format!("cpus {list}");
         let Some(policy) = request.policy else {
-            let plan = without_policy(topology, request, placements, words)?;
+            let plan = without_policy(topology, request, placements, canonical_text)?;
             return Ok(RankPlan { notices, ..plan });
         };
         notices.push(format!(
@@ -326,7 +330,7 @@ fn placed(
         return Ok(RankPlan {
             ranks: policy.places(topology, placements)?,
             policy: None,
-            words: format!("policy {policy} {words}"),
+            canonical_text: format!("policy {policy} {canonical_text}"),
             devices: Vec::new(),
             device_count: 0,
             notices,
@@ -335,15 +339,16 @@ fn placed(
     if let Some(policy) = request.policy {
         return by_policy(topology, policy, request.map.unwrap_or(RankMap::Block), ranks, threads);
     }
-    if has_places(&request.together) || request.map.is_none_or(|map| map == RankMap::Spread) {
-        let all = PlacementRequest { threads: Some(ranks * threads), ..request.together.clone() };
+    if has_places(&request.all_threads) || request.map.is_none_or(|map| map == RankMap::Spread) {
+        let all =
+            PlacementRequest { threads: Some(ranks * threads), ..request.all_threads.clone() };
         let all = plan(topology, &all)?;
-        let words = if has_places(&request.together) {
+        let canonical_text = if has_places(&request.all_threads) {
             format!("places {}", all.places)
         } else {
             RankMap::Spread.to_string()
         };
-        let plan = without_policy(topology, request, chunks(&all, threads), words)?;
+        let plan = without_policy(topology, request, chunks(&all, threads), canonical_text)?;
         return Ok(RankPlan { notices: all.notices, ..plan });
     }
     let map = request.map.unwrap_or(RankMap::Spread);
@@ -356,7 +361,7 @@ fn without_policy(
     topology: &Topology,
     request: &RankRequest,
     placements: Vec<Placement>,
-    words: String,
+    canonical_text: String,
 ) -> Result<RankPlan, PlacementError> {
     let memory = match &request.numa {
         Some(spec) => spec.resolve(topology)?,
@@ -369,7 +374,7 @@ fn without_policy(
     Ok(RankPlan {
         ranks,
         policy: None,
-        words,
+        canonical_text,
         devices: Vec::new(),
         device_count: 0,
         notices: Vec::new(),
@@ -386,10 +391,10 @@ fn has_places(request: &PlacementRequest) -> bool {
 
 fn refuse_conflicts(request: &RankRequest) -> Result<(), PlacementError> {
     let by_places = [
-        ("--places", request.together.places.is_some()),
-        ("--bind", request.together.bind.is_some()),
-        ("--per-cache", request.together.per_cache.is_some()),
-        ("KMP_AFFINITY", request.together.kmp.is_some()),
+        ("--places", request.all_threads.places.is_some()),
+        ("--bind", request.all_threads.bind.is_some()),
+        ("--per-cache", request.all_threads.per_cache.is_some()),
+        ("KMP_AFFINITY", request.all_threads.kmp.is_some()),
     ];
     let map = request.map.map(|_| "--rank-map");
     let by_places = by_places.into_iter().find(|(_, given)| *given).map(|(name, _)| name);
@@ -410,7 +415,7 @@ fn refuse_conflicts(request: &RankRequest) -> Result<(), PlacementError> {
 }
 
 fn check_counts(topology: &Topology, ranks: u32, threads: u32) -> Result<(), PlacementError> {
-    let usable = topology.allowed().count();
+    let usable = topology.allowed_threads().count();
     if usable == 0 {
         return Err(PlacementError::no_cpus());
     }
@@ -424,9 +429,9 @@ fn check_counts(topology: &Topology, ranks: u32, threads: u32) -> Result<(), Pla
             };
             Err(PlacementError::new(format!(
                 "cannot place {} of {}: this process may use {}",
-                counted(ranks as usize, "rank"),
-                counted(threads as usize, "thread"),
-                cpus::usable(topology),
+                count_in_words(ranks as usize, "rank"),
+                count_in_words(threads as usize, "thread"),
+                cpus::usable_in_words(topology),
             ))
             .hint(format!("use {remedy}")))
         }
@@ -463,13 +468,13 @@ fn by_list(
         _ => {
             return Err(PlacementError::new(format!(
                 "--cpus has {} for {} of {}",
-                counted(named, "entry"),
-                counted(ranks as usize, "rank"),
-                counted(threads_each, "thread"),
+                count_in_words(named, "entry"),
+                count_in_words(ranks as usize, "rank"),
+                count_in_words(threads_each, "thread"),
             ))
             .hint(format!(
                 "give {}, or one group per rank, e.g. --cpus '{{0-3}},{{4-7}}'",
-                counted(count, "CPU"),
+                count_in_words(count, "CPU"),
             )));
         }
     };
@@ -498,7 +503,7 @@ fn by_policy(
     ranks: u32,
     threads: u32,
 ) -> Result<RankPlan, PlacementError> {
-    let words = format!("policy {policy} {map}");
+    let canonical_text = format!("policy {policy} {map}");
     let mut notices = Vec::new();
     let allowed = cpus::allowed(topology);
     let placements: Vec<Placement> = if !policy.binds() {
@@ -515,7 +520,11 @@ fn by_policy(
         rank_sockets
             .map(|socket| {
                 let cpus = sockets.cpus[socket].clone();
-                Placement::new(equivalent_bind(map), words.clone(), vec![cpus; threads as usize])
+                Placement::new(
+                    equivalent_bind(map),
+                    canonical_text.clone(),
+                    vec![cpus; threads as usize],
+                )
             })
             .collect()
     };
@@ -523,7 +532,7 @@ fn by_policy(
     Ok(RankPlan {
         ranks: places,
         policy: Some(policy),
-        words,
+        canonical_text,
         devices: Vec::new(),
         device_count: 0,
         notices,

@@ -6,7 +6,7 @@ use crate::{
     RankPlacementOptions, RankPlan, ThreadList,
 };
 use nodegauge_machine::Topology;
-use nodegauge_measure::sweep::{Axis, AxisSyntax, joined};
+use nodegauge_measure::sweep::{Axis, AxisSyntax, join_values};
 use nodegauge_measure::{Failure, settings};
 
 /// Options for threads, memory and ranks together, which the axes of a sweep set.
@@ -68,7 +68,7 @@ fn counts() -> AxisSyntax<u32> {
 
 fn count_list(counts: &[u32]) -> String {
     ThreadList::new(counts.to_vec())
-        .map_or_else(|| joined::<_, ','>(counts), |list| list.to_string())
+        .map_or_else(|| join_values::<_, ','>(counts), |list| list.to_string())
 }
 
 impl JobPlacement {
@@ -170,8 +170,8 @@ mod tests {
         let mut job = JobPlacement::default();
         let mapped = &axis("policy=4/even").settings()[0].clone();
         mapped.apply(&mut job);
-        assert_eq!((job.ranks.map, mapped.also_sets()), (Some(RankMap::Even), Some("rank-map")));
-        assert_eq!(axis("policy=4").settings()[0].also_sets(), None);
+        assert_eq!((job.ranks.map, mapped.linked_axis()), (Some(RankMap::Even), Some("rank-map")));
+        assert_eq!(axis("policy=4").settings()[0].linked_axis(), None);
     }
 
     #[test]
@@ -182,6 +182,6 @@ mod tests {
         assert_eq!(job.process.threads, None);
         job.process.threads = Some("2".parse().unwrap());
         assert_eq!(job.take_thread_axis::<PlacementSetting>(), None);
-        assert_eq!(job.process.single_count(), Some(2));
+        assert_eq!(job.process.single_thread_count(), Some(2));
     }
 }

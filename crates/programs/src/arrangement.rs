@@ -39,7 +39,7 @@ pub(crate) enum Places {
 }
 
 /// Environment variable that the sweep sets, or removes if it has no value.
-pub(crate) type Change = (String, Option<String>);
+pub(crate) type VariableChange = (String, Option<String>);
 
 /// Program under one combination of axis values.
 #[derive(Debug, Clone, PartialEq)]
@@ -47,7 +47,7 @@ pub(crate) struct Arrangement {
     pub settings: Vec<ProgramSetting>,
     pub places: Places,
     /// Environment variables that all processes get. The variables of a single rank are part of its place.
-    pub variables: Vec<Change>,
+    pub variables: Vec<VariableChange>,
     /// True if the kernel must not use transparent huge pages.
     pub without_huge_pages: bool,
 }
@@ -138,7 +138,7 @@ impl ProgramOptions {
 struct PlacedProgram {
     places: Places,
     /// Environment variables that all processes get.
-    variables: Vec<Change>,
+    variables: Vec<VariableChange>,
     notices: Vec<String>,
 }
 
@@ -198,16 +198,16 @@ fn with_default_rank(ranks: &RankPlacementOptions) -> RankPlacementOptions {
     RankPlacementOptions { ranks: one, ..ranks.clone() }
 }
 
-fn set(variables: Vec<(&'static str, String)>) -> Vec<Change> {
+fn set(variables: Vec<(&'static str, String)>) -> Vec<VariableChange> {
     variables.into_iter().map(|(name, value)| (name.to_owned(), Some(value))).collect()
 }
 
-fn removed_variables() -> Vec<Change> {
+fn removed_variables() -> Vec<VariableChange> {
     OVERRIDING_VARIABLES.iter().map(|name| ((*name).to_owned(), None)).collect()
 }
 
 /// Returns the environment variables with which a program gets transparent huge pages.
-fn huge_pages(root: &SysRoot, notices: &mut Vec<Notice>) -> Result<Vec<Change>, Failure> {
+fn huge_pages(root: &SysRoot, notices: &mut Vec<Notice>) -> Result<Vec<VariableChange>, Failure> {
     let setting = std::fs::read_to_string(root.path(HUGE_PAGES)).unwrap_or_default();
     if setting.contains("[always]") {
         return Ok(Vec::new());

@@ -27,20 +27,20 @@ names!(ProgramPages, "kind of pages", Base = "4k", Transparent = "thp");
 
 /// Numbers of ranks and of threads per rank of a hybrid program, e.g. `8x16`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Hybrid {
+pub struct HybridCounts {
     /// Number of ranks.
     pub ranks: u32,
     /// Number of threads per rank.
     pub threads: u32,
 }
 
-impl fmt::Display for Hybrid {
+impl fmt::Display for HybridCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}x{}", self.ranks, self.threads)
     }
 }
 
-impl Hybrid {
+impl HybridCounts {
     /// Sets the numbers of ranks and of threads per rank.
     fn apply(self, job: &mut JobPlacement) {
         job.ranks.ranks = Some(self.ranks);
@@ -51,7 +51,7 @@ impl Hybrid {
 /// Maximum number of ranks, and of threads per rank.
 const MAX_COUNT: u32 = 65_536;
 
-impl FromStr for Hybrid {
+impl FromStr for HybridCounts {
     type Err = SyntaxError;
 
     /// Parses `RANKSxTHREADS`.
@@ -167,7 +167,7 @@ nodegauge_measure::settings! {
     pub enum ProgramSetting including Placement(PlacementSetting) of job including Variable(Variable) of variables
     sets ProgramCellOptions, e.g. "nodegauge sweep policy=0-5 -- ./solver input" {
         /// Numbers of ranks and of threads per rank.
-        Hybrid(Hybrid) = "hybrid", AxisSyntax::comma_separated(),
+        Hybrid(HybridCounts) = "hybrid", AxisSyntax::comma_separated(),
             given |_| false,
             set |cell, hybrid| hybrid.apply(&mut cell.job);
         /// Pages of the program.

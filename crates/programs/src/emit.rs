@@ -34,7 +34,7 @@ pub fn fastest_command(record: &Record, commands: &[EmittedCommand]) -> Option<S
 
 /// Formats a text as one comment line.
 fn one_line(text: &str) -> String {
-    legible::escaped(text).into_owned()
+    legible::escape_controls(text).into_owned()
 }
 
 /// Inserts a remark before a command line; in a script, after its first line.

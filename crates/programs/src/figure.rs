@@ -1,7 +1,7 @@
 //! Figure of a run of the program: its elapsed time, or a number from its output.
 
 use nodegauge_measure::grammar::Cursor;
-use nodegauge_measure::quantity::counted;
+use nodegauge_measure::quantity::count_in_words;
 use nodegauge_measure::{Failure, ScaledUnit, SyntaxError, Unit, printed};
 use nodegauge_toolchain::program::ProgramOutput;
 use regex_lite::{Regex, RegexBuilder};
@@ -98,7 +98,7 @@ impl FigureSource {
 fn number(pattern: &Regex, text: &str) -> Result<f64, String> {
     let mut found = pattern.captures_iter(text).filter_map(|groups| groups.get(1));
     let Some(first) = found.next() else {
-        let lines = counted(text.lines().count(), "line");
+        let lines = count_in_words(text.lines().count(), "line");
         let last = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
         return Err(format!(
             "no match of --figure in {lines} of output; the last is {:?}",
@@ -124,7 +124,7 @@ fn number(pattern: &Regex, text: &str) -> Result<f64, String> {
     // Fortran prints exponents with D.
     let word = first.as_str().trim().replace(['D', 'd'], "e");
     match word.parse::<f64>() {
-        Ok(value) if printed::is_figure(value) => Ok(value),
+        Ok(value) if printed::can_be_figure(value) => Ok(value),
         _ => {
             let quoted = shortened(first.as_str());
             Err(format!("--figure matches {quoted:?}: expected a number above 0"))

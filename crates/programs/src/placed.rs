@@ -4,7 +4,7 @@
 //! itself, sets its memory policy, and then executes the user's program. The result is the same under every launcher;
 //! no launcher has options for all policies.
 
-use crate::arrangement::{Arrangement, Change, Places};
+use crate::arrangement::{Arrangement, Places, VariableChange};
 use nodegauge_machine::CpuId;
 use nodegauge_machine::devices::local_rank_variables;
 use nodegauge_measure::{Failure, FailureKind};
@@ -28,7 +28,7 @@ const LONGEST: u64 = 64 << 20;
 struct PlacedProcess {
     cpus: Option<Vec<u32>>,
     memory: MemoryPolicy,
-    variables: Vec<Change>,
+    variables: Vec<VariableChange>,
 }
 
 /// Places of all processes.
@@ -134,7 +134,7 @@ fn code(status: ExitStatus) -> u8 {
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
 }
 
-fn change(command: &mut Command, variables: &[Change]) {
+fn change(command: &mut Command, variables: &[VariableChange]) {
     for (name, value) in variables {
         match value {
             Some(value) => command.env(name, value),

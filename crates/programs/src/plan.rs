@@ -5,14 +5,14 @@ use crate::figure::FigureSource;
 use crate::placed::{COMMAND, PlacedProcesses};
 use crate::result::{self, CellRuns, SweptProgram};
 use crate::{GAUGE, RELATIVE, TEST};
-use nodegauge_analysis::expect::Figures;
+use nodegauge_analysis::expect::PossibleFigures;
 use nodegauge_gauge::series::{Series, lost_in_words};
 use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
 use nodegauge_machine::Topology;
 use nodegauge_measure::progress::SharedObserver;
-use nodegauge_measure::quantity::counted;
-use nodegauge_measure::record::doubt::TYPICAL;
-use nodegauge_measure::repeat::Stop;
+use nodegauge_measure::quantity::count_in_words;
+use nodegauge_measure::record::doubt::TYPICAL_RULE;
+use nodegauge_measure::repeat::StopReason;
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::{Budget, Limits, Turn, TurnFailure, policy};
 use nodegauge_measure::{Failure, Notice, NoticeId, Observer, Outcome, Seconds, Unit};
@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Minimum number of rounds for a verdict. With fewer rounds, the medians of the combinations are suspect.
-const MIN_ROUNDS: usize = TYPICAL.min;
+const MIN_ROUNDS: usize = TYPICAL_RULE.min;
 /// Default number of rounds. They are run even if they exceed the default time budget.
 const ROUNDS: u32 = MIN_ROUNDS as u32;
 
@@ -43,7 +43,7 @@ pub struct SweepLimits {
 
 impl SweepLimits {
     /// Default time limit of a run.
-    pub const RUN: Duration = Duration::from_secs(600);
+    pub const RUN_LIMIT: Duration = Duration::from_secs(600);
 }
 
 /// Planned sweep of a program.
@@ -112,7 +112,7 @@ impl ProgramSweep {
                 self.own.clone(),
                 [COMMAND.to_owned(), file.display().to_string(), "--".to_owned()],
             )
-            .with(self.program.words().iter().cloned()),
+            .with_arguments(self.program.words().iter().cloned()),
             None => self.program.clone(),
         };
         let mut job =
@@ -135,7 +135,8 @@ impl ProgramSweep {
         interrupted: &dyn Fn() -> bool,
     ) -> (ProgramRun, String) {
         let left = (limits.budget + limits.grace()).saturating_sub(limits.elapsed());
-        let ends_with_budget = limits.asked && limits.samples.is_none() && left < job.limit;
+        let ends_with_budget =
+            limits.is_set_by_user && limits.samples.is_none() && left < job.limit;
         if ends_with_budget && left.is_zero() {
             return (ProgramRun::OutOfTime, String::new());
         }
@@ -184,9 +185,9 @@ impl PlannedRun for ProgramSweep {
         ExpectedCost { time: self.limits.budget, memory: None }
     }
 
-    fn figures(&self, _: &Site) -> Vec<Figures> {
+    fn figures(&self, _: &Site) -> Vec<PossibleFigures> {
         const UNITS: &[Unit] = &Unit::ALL;
-        vec![Figures::new(GAUGE, TEST, ["elapsed", "figure", RELATIVE], UNITS)]
+        vec![PossibleFigures::new(GAUGE, TEST, ["elapsed", "figure", RELATIVE], UNITS)]
     }
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
@@ -205,10 +206,10 @@ impl PlannedRun for ProgramSweep {
         let mut limits =
             Limits::from_budget(Budget::new(self.limits.budget, Self::BUDGET), self.limits.samples);
         let mut runs = vec![CellRuns::default(); jobs.len()];
-        let count = counted(jobs.len(), "combination");
-        (&mut &shared).phase(&format!("warm-up of {count}"));
+        let count = count_in_words(jobs.len(), "combination");
+        (&mut &shared).begin_phase(&format!("warm-up of {count}"));
         for (number, job) in jobs.iter().enumerate() {
-            let (ended, command) = self.run_once(job, &limits, &|| shared.interrupted());
+            let (ended, command) = self.run_once(job, &limits, &|| shared.is_interrupted());
             runs[number].command = command;
             match ended {
                 ProgramRun::Measured { seconds, figure } => {
@@ -227,7 +228,7 @@ impl PlannedRun for ProgramSweep {
                 }
                 ProgramRun::OutOfTime => break,
             }
-            (&mut &shared).progress((number + 1) as f64 / jobs.len() as f64, "");
+            (&mut &shared).report_progress((number + 1) as f64 / jobs.len() as f64, "");
         }
         let warm_up = limits.elapsed();
         if self.limits.budget.is_none() {
@@ -240,9 +241,9 @@ impl PlannedRun for ProgramSweep {
                 series.mark_lost(number, Failure::unmet(reason));
             }
         }
-        (&mut &shared).phase(&format!("{count}, interleaved"));
+        (&mut &shared).begin_phase(&format!("{count}, interleaved"));
         let mut turn = |turn: Turn| -> Result<Vec<Sample>, TurnFailure> {
-            let (ended, _) = self.run_once(&jobs[turn.cell], &limits, &|| shared.interrupted());
+            let (ended, _) = self.run_once(&jobs[turn.cell], &limits, &|| shared.is_interrupted());
             let cell = &mut runs[turn.cell];
             Ok(match ended {
                 ProgramRun::Measured { seconds, figure } => {
@@ -259,14 +260,14 @@ impl PlannedRun for ProgramSweep {
         };
         // If all combinations fail, the page shows the reason for each.
         let _ = series.run(&mut turn, &mut &shared, None);
-        let stop = Some(series.stop());
+        let stop = Some(series.stop_reason());
         drop(jobs);
         for (number, cell) in runs.iter_mut().enumerate() {
             // The reason of a failed warm-up is already known.
             cell.failure = cell.failure.take().or(series.cell_failure(number).map(lost_in_words));
         }
         let mut outcome = Outcome { notices: self.notices.clone(), ..Outcome::default() };
-        if stop == Some(Stop::Budget) {
+        if stop == Some(StopReason::Budget) {
             outcome.notices.extend(count_warm_ups(&mut runs));
         }
         series.end(&mut outcome);
@@ -291,7 +292,7 @@ fn count_warm_ups(runs: &mut [CellRuns]) -> Option<Notice> {
     }
     let text = format!(
         "{}: only the warm-up was run, no time left for another run",
-        counted(count, "combination")
+        count_in_words(count, "combination")
     );
     (count > 0).then(|| Notice::new(NoticeId::Budget, GAUGE, text))
 }
@@ -299,7 +300,7 @@ fn count_warm_ups(runs: &mut [CellRuns]) -> Option<Notice> {
 impl ProgramSweep {
     /// Returns the reason why a sweep has no figure: its budget ended during its first run.
     fn too_short(&self, limits: &Limits) -> String {
-        let runs = counted(2 * self.cells.len(), "run");
+        let runs = count_in_words(2 * self.cells.len(), "run");
         format!(
             "the program did not end within --budget {}: use a --budget long enough for {runs}, a \
              shorter run of the program, or fewer combinations",
@@ -315,13 +316,15 @@ impl ProgramSweep {
             return None;
         }
         if self.limits.samples.is_some() {
-            let text = format!("{}: too few for a verdict", counted(rounds, "round"));
+            let text = format!("{}: too few for a verdict", count_in_words(rounds, "round"));
             let notice = Notice::new(NoticeId::Budget, GAUGE, text);
             return Some(notice.hint(format!("--samples {ROUNDS}, or leave out --samples")));
         }
         let enough = warm_up.as_secs_f64() * f64::from(ROUNDS + 1) * 1.1;
-        let text =
-            format!("only {} within the budget: too few for a verdict", counted(rounds, "round"));
+        let text = format!(
+            "only {} within the budget: too few for a verdict",
+            count_in_words(rounds, "round")
+        );
         Some(
             Notice::new(NoticeId::Budget, GAUGE, text)
                 .hint(format!("--budget {:.0} is enough for {ROUNDS} rounds", enough.ceil())),

@@ -6,9 +6,9 @@ use crate::config::ProgramConfig;
 use crate::figure::FigureSource;
 use crate::{GAUGE, RELATIVE, TEST};
 use nodegauge_analysis::ratio::paired::PairedRounds;
-use nodegauge_analysis::ratio::speed::Speed;
+use nodegauge_analysis::ratio::speed::SpeedVerdict;
 use nodegauge_measure::record::{Category, Measurement, Quoted, Status, Validity};
-use nodegauge_measure::repeat::Stop;
+use nodegauge_measure::repeat::StopReason;
 use nodegauge_measure::{Seconds, Unit, stats};
 use nodegauge_toolchain::CommandLine;
 
@@ -39,7 +39,7 @@ pub(crate) struct CellRuns {
 pub(crate) fn figures(
     sweep: &SweptProgram<'_>,
     runs: &[CellRuns],
-    stop: Option<Stop>,
+    stop: Option<StopReason>,
 ) -> Vec<Measurement> {
     // The baseline is the first successful combination.
     let base = runs.iter().position(|cell| cell.failure.is_none());
@@ -71,7 +71,7 @@ pub(crate) fn figures(
         if of.failure.is_some() {
             continue;
         }
-        let paired = PairedRounds::divided(&costs(sweep, &runs[base]), &costs(sweep, of));
+        let paired = PairedRounds::from_quotients(&costs(sweep, &runs[base]), &costs(sweep, of));
         if paired.ratios().is_empty() {
             continue;
         }
@@ -85,7 +85,7 @@ pub(crate) fn figures(
         relative.inherit_doubts(&of_base, "baseline");
         let is_valid = relative.validity.status == Status::Valid;
         let verdict = compared.filter(|_| is_valid).map(|found| found.verdict);
-        config.verdict = Some(verdict.unwrap_or(Speed::CannotTell).to_string());
+        config.verdict = Some(verdict.unwrap_or(SpeedVerdict::CannotTell).to_string());
         config.visible = compared.map(|found| found.visible);
         relative = relative.config(&config);
         // The interval in the record is the one on which the verdict is based.
@@ -106,7 +106,7 @@ fn config(
     sweep: &SweptProgram<'_>,
     cell: &Arrangement,
     of: &CellRuns,
-    stop: Option<Stop>,
+    stop: Option<StopReason>,
 ) -> ProgramConfig {
     let placed = cell.rank_places();
     let bound: Option<Vec<Vec<u32>>> = placed
@@ -164,7 +164,7 @@ mod tests {
             figures: figures.to_vec(),
             ..CellRuns::default()
         };
-        figures(&sweep, &[runs(first), runs(second)], Some(Stop::Budget))
+        figures(&sweep, &[runs(first), runs(second)], Some(StopReason::Budget))
     }
 
     fn verdict(figures: &[Measurement]) -> String {

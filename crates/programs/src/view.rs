@@ -5,15 +5,15 @@ use crate::config::ProgramConfig;
 use crate::{GAUGE, RELATIVE, TEST};
 use nodegauge_analysis::conclusion::{Obstacle, detectable_difference};
 use nodegauge_analysis::ratio::closing::interval_in_words;
-use nodegauge_analysis::ratio::speed::{self, Speed};
+use nodegauge_analysis::ratio::speed::{self, SpeedVerdict};
 use nodegauge_gauge::Detail;
 use nodegauge_gauge::view::sentence::{self, mark_doubted};
 use nodegauge_gauge::view::sweep::{Rounds, SweptRow, SweptRows};
 use nodegauge_gauge::view::{
     Block, Chart, ChartSeries, ColumnList, Drawing, Forest, ForestRow, Picture, Scale, Section,
-    Table, TableCell, Tone, grouped, summary,
+    Table, TableCell, Tone, group_by_key, summary,
 };
-use nodegauge_measure::quantity::{counted, number_form, significant};
+use nodegauge_measure::quantity::{count_in_words, format_significant, number_form};
 use nodegauge_measure::record::doubt::main_cause;
 use nodegauge_measure::record::{Measurement, Quoted, Record, Status};
 use nodegauge_measure::stats::Better;
@@ -80,8 +80,8 @@ impl Row<'_> {
             return TableCell::text(if is_baseline { "baseline" } else { "" });
         };
         let tone = match verdict {
-            Speed::Faster => Tone::Better,
-            Speed::Slower => Tone::Worse,
+            SpeedVerdict::Faster => Tone::Better,
+            SpeedVerdict::Slower => Tone::Worse,
             _ => Tone::Plain,
         };
         TableCell::text(verdict.name()).tone(tone)
@@ -97,7 +97,7 @@ impl Row<'_> {
         let excludes_one = self.interval().is_some_and(speed::is_different);
         // Suspect figures give no verdict, regardless of the interval.
         let is_valid = self.relative.as_ref().is_some_and(|(ratio, _)| is_valid(ratio));
-        is_valid && excludes_one && self.verdict() == Some(Speed::CannotTell)
+        is_valid && excludes_one && self.verdict() == Some(SpeedVerdict::CannotTell)
     }
 
     /// Returns the relative speed, which is 1 for the baseline.
@@ -129,10 +129,10 @@ impl Row<'_> {
 
     /// Returns the verdict on the speed relative to the baseline; `None` for the baseline. For suspect figures it is
     /// `cannot tell`, even if an old version stored another verdict.
-    fn verdict(&self) -> Option<Speed> {
+    fn verdict(&self) -> Option<SpeedVerdict> {
         let (ratio, config) = self.relative.as_ref()?;
         let verdict = config.verdict.as_ref()?.parse().ok()?;
-        Some(if is_valid(ratio) { verdict } else { Speed::CannotTell })
+        Some(if is_valid(ratio) { verdict } else { SpeedVerdict::CannotTell })
     }
 }
 
@@ -176,7 +176,7 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
     if let Some(picture) = forest(&rows) {
         section.push(picture);
     }
-    section.push(table(&rows)).gap();
+    section.push(table(&rows)).push_gap();
     let against = rows.iter().find_map(|row| row.relative.as_ref()?.1.against.as_deref());
     section.blocks.extend(against.map(|name| {
         Block::Text(format!(
@@ -185,7 +185,7 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
         ))
     }));
     if let Some(chart) = chart(&rows) {
-        section.push(chart).gap();
+        section.push(chart).push_gap();
     }
     section.note_if("ranking", swept_rows(&rows).ranking());
     section.note("program", first.config.program.as_deref().unwrap_or("?"));
@@ -198,7 +198,7 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
             "rounds",
             format!(
                 "{}, each combination once per round; {stop}",
-                counted(rounds as usize, "round")
+                count_in_words(rounds as usize, "round")
             ),
         );
     }
@@ -227,7 +227,7 @@ fn figure_in_words(row: &Row<'_>) -> String {
 
 /// Formats a value; a plain number has no unit.
 fn in_words(m: &Measurement, value: f64) -> String {
-    if m.unit == Unit::Factor { significant(value) } else { m.unit.in_words(value) }
+    if m.unit == Unit::Factor { format_significant(value) } else { m.unit.in_words(value) }
 }
 
 fn table(rows: &[Row<'_>]) -> Table {
@@ -236,10 +236,10 @@ fn table(rows: &[Row<'_>]) -> Table {
     ColumnList::<Row<'_>>::new()
         .left("under", |row| row.name().to_owned())
         .right(if has_pattern { "figure" } else { "time" }, Row::median_cell)
-        .optional("spread", Row::spread)
-        .add_if(has_pattern, |columns| columns.optional("time", Row::elapsed))
-        .optional("relative", Row::relative_cell)
-        .optional("interval", |row| {
+        .right_or_blank("spread", Row::spread)
+        .add_if(has_pattern, |columns| columns.right_or_blank("time", Row::elapsed))
+        .right_or_blank("relative", Row::relative_cell)
+        .right_or_blank("interval", |row| {
             row.interval().map(|[low, high]| format!("{low:.3} to {high:.3}"))
         })
         .left("verdict", |row| row.verdict_cell(is_alone))
@@ -264,7 +264,7 @@ fn forest(rows: &[Row<'_>]) -> Option<Picture> {
             ratio: Some(times),
             interval: row.interval(),
             words: verdict.map_or_else(String::new, |verdict| verdict.name().to_owned()),
-            is_clear: matches!(verdict, Some(Speed::Faster | Speed::Slower)),
+            is_clear: matches!(verdict, Some(SpeedVerdict::Faster | SpeedVerdict::Slower)),
             doubt: ratio.validity.reasons.first().cloned(),
         });
     }
@@ -289,7 +289,7 @@ fn chart(rows: &[Row<'_>]) -> Option<Chart> {
     let measured = rows.iter().filter(|row| row.figure.value.is_some());
     let unit = rows.first()?.figure.unit;
     let mut series = Vec::new();
-    let curves = grouped(measured, |row| row.other_axes(axis));
+    let curves = group_by_key(measured, |row| row.other_axes(axis));
     for ((others, of), mark) in curves.into_iter().zip(LETTERS.chars()) {
         let name = if others.is_empty() { axis.clone() } else { others };
         let dots = of.iter().filter_map(|row| row.dot(axis)).collect();
@@ -344,9 +344,9 @@ fn closing(rows: &[Row<'_>]) -> Option<String> {
         return None;
     }
     let base = rows.iter().find(|row| row.figure.value.is_some() && row.relative.is_none())?;
-    let faster = rows.iter().filter(|row| row.verdict() == Some(Speed::Faster)).count();
-    let slower = rows.iter().filter(|row| row.verdict() == Some(Speed::Slower)).count();
-    let none = rows.iter().filter(|row| row.verdict() == Some(Speed::NoDifference)).count();
+    let faster = rows.iter().filter(|row| row.verdict() == Some(SpeedVerdict::Faster)).count();
+    let slower = rows.iter().filter(|row| row.verdict() == Some(SpeedVerdict::Slower)).count();
+    let none = rows.iter().filter(|row| row.verdict() == Some(SpeedVerdict::NoDifference)).count();
     if let Some((ratio, _)) = fastest.relative.as_ref().filter(|_| faster > 0) {
         let times = ratio.value?;
         let interval = ratio.summary.as_ref()?.ci95.map(interval_in_words);
@@ -408,7 +408,7 @@ fn no_verdict_cause(rows: &[Row<'_>]) -> Obstacle {
 /// are none.
 fn fastest<'a, 'r>(rows: &'a [Row<'r>]) -> Option<&'a Row<'r>> {
     let base = rows.iter().find(|row| row.figure.value.is_some() && row.relative.is_none());
-    let faster = rows.iter().filter(|row| row.verdict() == Some(Speed::Faster));
+    let faster = rows.iter().filter(|row| row.verdict() == Some(SpeedVerdict::Faster));
     faster.max_by(|a, b| a.ratio().total_cmp(&b.ratio())).or(base)
 }
 

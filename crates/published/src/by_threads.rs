@@ -1,7 +1,7 @@
 //! View of a published sweep over thread counts, next to the figures of a run.
 
 use crate::catalog::{BY_THREADS, PublishedConfig};
-use crate::rows::{PublishedRow, native_figures, origin, share};
+use crate::rows::{PublishedRow, limit_share_text, native_figures, origin};
 use nodegauge_gauge::view::{
     Chart, ChartSeries, ColumnList, ColumnUnit, Picture, Scale, Section, Table, distinct,
 };
@@ -11,13 +11,16 @@ use nodegauge_measure::keys::shared;
 use nodegauge_measure::record::{Measurement, Record};
 
 /// Adds the table and the chart of a published sweep, with the Triad of this run at the same thread counts.
-pub(crate) fn add(section: &mut Section, record: &Record, figures: &[&PublishedRow<'_>]) {
+pub(crate) fn add_sweep(section: &mut Section, record: &Record, figures: &[&PublishedRow<'_>]) {
     let Some(first) = figures.first() else { return };
     let own = native_figures(record, &first.0.gauge);
     let own: Vec<&Measurement> = own.into_iter().filter(|m| m.name == stream::TRIAD).collect();
     let machine = first.1.machine.as_deref().unwrap_or("?");
     let heading = format!("published, GB/s: {machine}, {BY_THREADS}");
-    section.push(table(heading, figures, &own)).picture(picture(machine, figures, &own)).gap();
+    section
+        .push(table(heading, figures, &own))
+        .push_picture(picture(machine, figures, &own))
+        .push_gap();
     section.note("published", origin(first));
 }
 
@@ -45,20 +48,22 @@ fn table(heading: String, figures: &[&PublishedRow<'_>], own: &[&Measurement]) -
     const RATE: ColumnUnit = ColumnUnit::GB_PER_S;
     let columns = ColumnList::<u64>::new()
         .right("threads", u64::to_string)
-        .each(
+        .columns_for_each(
             stream::KERNELS,
             |name| (*name).to_owned(),
             |threads, name| RATE.cell(at(figures, *threads, name).and_then(|m| m.value)),
         )
         .right("of theory", |threads| {
-            at(figures, *threads, stream::TRIAD).and_then(share).unwrap_or_else(|| "?".to_owned())
+            at(figures, *threads, stream::TRIAD)
+                .and_then(limit_share_text)
+                .unwrap_or_else(|| "?".to_owned())
         })
         .values("this run", RATE, |threads| fastest(own, *threads)?.value)
         .right_or_dash("this/it", |threads| {
             let theirs = at(figures, *threads, stream::TRIAD)?.value?;
             Some(format!("{:.2} x", fastest(own, *threads)?.value? / theirs))
         });
-    columns.grouped([(heading, counts(figures))])
+    columns.grouped_table([(heading, counts(figures))])
 }
 
 /// Returns a chart of Triad over threads, with the published figures and those of this run.
@@ -99,14 +104,14 @@ fn picture(machine: &str, figures: &[&PublishedRow<'_>], own: &[&Measurement]) -
 }
 
 /// True if the figure belongs to a published sweep.
-pub(crate) fn is_row((_, config): &PublishedRow<'_>) -> bool {
+pub(crate) fn is_sweep_row((_, config): &PublishedRow<'_>) -> bool {
     config.axis.is_some()
 }
 
 /// Groups the figures of published sweeps by publication.
 pub(crate) fn groups<'a, 'b>(figures: &'b [PublishedRow<'a>]) -> Vec<Vec<&'b PublishedRow<'a>>> {
     let mut groups: Vec<Vec<&PublishedRow<'_>>> = Vec::new();
-    for figure in figures.iter().filter(|figure| is_row(figure)) {
+    for figure in figures.iter().filter(|figure| is_sweep_row(figure)) {
         match groups.iter_mut().find(|group| is_same_sweep(&figure.1, &group[0].1)) {
             Some(group) => group.push(figure),
             None => groups.push(vec![figure]),

@@ -155,14 +155,14 @@ pub struct UnknownNode {
     /// Name that the user typed.
     pub name: String,
     /// Processors in the catalog, similar names first.
-    pub near: Vec<String>,
+    pub similar_names: Vec<String>,
 }
 
 impl From<&UnknownNode> for Failure {
     fn from(error: &UnknownNode) -> Self {
-        let near = error.near.join(", ");
+        let similar_names = error.similar_names.join(", ");
         Self::usage(format!(
-            "no published figures for \"{}\"; known processors: {near}",
+            "no published figures for \"{}\"; known processors: {similar_names}",
             error.name
         ))
         .hint("--against list shows the catalog")
@@ -208,10 +208,10 @@ pub(crate) fn find(name: &str) -> Result<Vec<&'static PublishedNode>, UnknownNod
     if !words.is_empty() && !found.is_empty() {
         return Ok(found);
     }
-    let mut near: Vec<String> = all().iter().map(|node| node.processor.clone()).collect();
-    near.sort_by_key(|processor| (name_distance(name, processor), processor.clone()));
-    near.dedup();
-    Err(UnknownNode { name: name.to_owned(), near })
+    let mut similar_names: Vec<String> = all().iter().map(|node| node.processor.clone()).collect();
+    similar_names.sort_by_key(|processor| (name_distance(name, processor), processor.clone()));
+    similar_names.dedup();
+    Err(UnknownNode { name: name.to_owned(), similar_names })
 }
 
 /// True for a word that occurs in many processor names, which a search ignores.
@@ -269,7 +269,7 @@ fn nearest_among(
 /// Returns the published STREAM figures with which the figures of a run are compared: those of the same device if a
 /// device was measured, otherwise those of a node with the same processor. Returns `None` if the run has no STREAM
 /// figure.
-pub fn nearest_to(
+pub fn nearest_to_figures(
     machine: &Machine,
     figures: &[Measurement],
     threads: Option<u32>,
@@ -474,7 +474,7 @@ mod tests {
         assert_eq!(names("T2K").len(), 2, "the lecture has two nodes");
         assert_eq!(names("Xeon Phi").len(), 10);
         let unknown = find("EPYC 7H13").unwrap_err();
-        assert_eq!(unknown.near[0], "EPYC 7H12");
+        assert_eq!(unknown.similar_names[0], "EPYC 7H12");
         assert_eq!(
             unknown.to_string().lines().collect::<Vec<_>>(),
             [

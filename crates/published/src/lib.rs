@@ -18,5 +18,5 @@ pub use catalog::{
     nearest_with_sweeps,
 };
 pub use list::list;
-pub use selection::add_to;
-pub use view::{add, section};
+pub use selection::add_published_figures;
+pub use view::{add_published_section, section};

@@ -1,7 +1,7 @@
 //! Page with the catalog of published figures.
 
 use crate::catalog::{self, BY_THREADS, PublishedNode};
-use nodegauge_gauge::view::{Block, ColumnList, Page, Section, TableCell, Tone, grouped};
+use nodegauge_gauge::view::{Block, ColumnList, Page, Section, TableCell, Tone, group_by_key};
 use nodegauge_measure::figure_names::{hpl, io, stream};
 use nodegauge_measure::record::Measurement;
 
@@ -14,11 +14,11 @@ pub fn list() -> Page {
             Some(m) => format!("{} {}", m.name, m.in_words()),
             None => BY_THREADS.to_owned(),
         })
-        .optional("", |node| Some(shown(node)?.limit.as_ref()?.fraction.in_whole_percent()));
+        .right_or_blank("", |node| Some(shown(node)?.limit.as_ref()?.fraction.in_whole_percent()));
     let mut page = Page::default();
-    for (source, nodes) in grouped(catalog::all(), |node| node.source()) {
+    for (source, nodes) in group_by_key(catalog::all(), |node| node.source()) {
         let heading = TableCell::text(source).tone(Tone::Strong);
-        let table = columns.grouped([(heading, nodes)]);
+        let table = columns.grouped_table([(heading, nodes)]);
         page.sections.push(Section { id: "published", blocks: vec![table.into()] });
     }
     let text = "shares refer to the theoretical bandwidth; --against matches words of a line or of the source, \

@@ -22,7 +22,7 @@ pub(crate) fn native_figures<'a>(record: &'a Record, gauge: &str) -> Vec<&'a Mea
 }
 
 /// Formats a figure as a share of its limit.
-pub(crate) fn share(m: &Measurement) -> Option<String> {
+pub(crate) fn limit_share_text(m: &Measurement) -> Option<String> {
     Some(m.limit.as_ref()?.fraction.to_string())
 }
 

@@ -9,12 +9,16 @@ use nodegauge_measure::{Notice, NoticeId, Outcome};
 /// nodes for the tests that the run measured; of a published sweep, all rows are added. Without `--against`, these are
 /// the STREAM figures of the most similar node with the same processor, or of the same device. The gauge that measured
 /// the test shows them.
-pub fn add_to(found: &mut Outcome, machine: &Machine, against: Option<&PublishedSelection>) {
+pub fn add_published_figures(
+    found: &mut Outcome,
+    machine: &Machine,
+    against: Option<&PublishedSelection>,
+) {
     let (nodes, why) = match against {
         Some(PublishedSelection::Nodes { nodes, .. }) => (nodes.clone(), "asked"),
         _ => {
             let threads = first_thread_count(&found.measurements);
-            let nearest = catalog::nearest_to(machine, &found.measurements, threads);
+            let nearest = catalog::nearest_to_figures(machine, &found.measurements, threads);
             (nearest.into_iter().collect(), "nearest")
         }
     };

@@ -1,10 +1,10 @@
 //! View of published figures together with the figures of a run.
 
 use crate::by_threads;
-use crate::rows::{PublishedRow, native_figures, origin, share};
+use crate::rows::{PublishedRow, limit_share_text, native_figures, origin};
 use nodegauge_gauge::Detail;
 use nodegauge_gauge::view::{
-    ColumnList, ColumnUnit, Picture, Section, Step, Table, TableCell, wrap,
+    ChartBar, ColumnList, ColumnUnit, Picture, Section, Table, TableCell, wrap,
 };
 use nodegauge_measure::Unit;
 use nodegauge_measure::figure_names::stream;
@@ -15,13 +15,18 @@ const NAME: usize = 30;
 
 /// Adds the published figures of a gauge: on the page of `run` as a separate section, and on the page of the gauge at
 /// the end of the last section.
-pub fn add(sections: &mut Vec<Section>, record: &Record, gauge: &str, detail: Detail) {
+pub fn add_published_section(
+    sections: &mut Vec<Section>,
+    record: &Record,
+    gauge: &str,
+    detail: Detail,
+) {
     let mut section = section(record, gauge);
     match sections.last_mut().filter(|_| detail == Detail::Full) {
         _ if section.blocks.is_empty() => {}
         Some(last) => {
             if matches!(section.blocks[0], nodegauge_gauge::view::Block::Table(_)) {
-                last.gap();
+                last.push_gap();
             }
             last.blocks.append(&mut section.blocks);
         }
@@ -37,22 +42,22 @@ pub fn section(record: &Record, gauge: &str) -> Section {
     let own = record.measurements.iter().filter(|m| m.gauge == gauge && m.is_published());
     let figures: Vec<PublishedRow<'_>> = own.map(|m| (m, m.read_config())).collect();
     let single: Vec<PublishedRow<'_>> =
-        figures.iter().filter(|figure| !by_threads::is_row(figure)).cloned().collect();
+        figures.iter().filter(|figure| !by_threads::is_sweep_row(figure)).cloned().collect();
     let nodes = by_node(&single);
     let (nearest, asked): (Vec<_>, Vec<_>) =
         nodes.iter().partition(|node| node[0].1.shown.as_deref() == Some("nearest"));
     let (streams, others): (Vec<_>, Vec<_>) =
         asked.into_iter().partition(|node| node[0].0.test == stream::TEST);
     if !streams.is_empty() {
-        section.push(comparison(record, &streams)).push(picture(record, &streams)).gap();
+        section.push(comparison(record, &streams)).push(picture(record, &streams)).push_gap();
         for node in &streams {
             section.note("published", origin(node[0]));
         }
     }
     let sweeps = by_threads::groups(&figures);
     for sweep in &sweeps {
-        section.gap();
-        by_threads::add(&mut section, record, sweep);
+        section.push_gap();
+        by_threads::add_sweep(&mut section, record, sweep);
     }
     if !streams.is_empty() || !sweeps.is_empty() {
         section.note("", "figures of other machines, measured by others; triad is compared with this run and with each machine's theoretical bandwidth");
@@ -91,11 +96,11 @@ fn belongs((m, config): &PublishedRow<'_>, node: &[&PublishedRow<'_>]) -> bool {
 fn picture(record: &Record, nodes: &[&Vec<&PublishedRow<'_>>]) -> Picture {
     let gauge = nodes.first().map_or("", |node| node[0].0.gauge.as_str());
     let own = native_figures(record, gauge).into_iter().find(|m| m.name == stream::TRIAD);
-    let own = own.map(|m| Step::bar("this run", m.value, "").with_validity(m));
+    let own = own.map(|m| ChartBar::bar("this run", m.value, "").with_validity(m));
     let theirs = nodes.iter().filter_map(|node| node.iter().find(|(m, _)| m.name == stream::TRIAD));
     let theirs = theirs.map(|figure| {
         let machine = figure.1.machine.clone().unwrap_or_else(|| "?".to_owned());
-        Step::bar(machine, figure.0.value, origin(figure))
+        ChartBar::bar(machine, figure.0.value, origin(figure))
     });
     let title = "triad of this run and of published runs";
     Picture::bars(title, Unit::BytesPerSecond, own.into_iter().chain(theirs))
@@ -116,7 +121,7 @@ impl NodeRow<'_> {
     /// Returns Triad as a share of its limit.
     fn share(&self) -> Option<String> {
         let triad = self.figures.iter().find(|m| m.name == stream::TRIAD)?;
-        triad.value.and_then(|_| share(triad))
+        triad.value.and_then(|_| limit_share_text(triad))
     }
 }
 
@@ -128,7 +133,7 @@ fn comparison(record: &Record, nodes: &[&Vec<&PublishedRow<'_>>]) -> Table {
     let own_triad = own.value(stream::TRIAD);
     let columns = ColumnList::<NodeRow<'_>>::new()
         .left("published, GB/s", |row| TableCell::lines(&wrap(row.title, NAME)))
-        .each(
+        .columns_for_each(
             stream::KERNELS,
             |name| (*name).to_owned(),
             |row, name| ColumnUnit::GB_PER_S.cell(row.value(name)),
@@ -151,7 +156,8 @@ fn comparison(record: &Record, nodes: &[&Vec<&PublishedRow<'_>>]) -> Table {
 /// Describes a node with its Triad bandwidth, in one line.
 fn node_in_words(node: &[&PublishedRow<'_>]) -> String {
     let (m, config) = node.iter().find(|(m, _)| m.name == stream::TRIAD).unwrap_or(&node[0]);
-    let limit = share(m).map(|share| format!(", {share} of theoretical"));
+    let limit =
+        limit_share_text(m).map(|limit_share_text| format!(", {limit_share_text} of theoretical"));
     let placement = config.placement.as_ref().map(|placement| format!(", {placement}"));
     format!(
         "{}: {} {}{}{}; {}; more with --against '{}'",

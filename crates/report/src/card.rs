@@ -1,8 +1,8 @@
 //! Card of a record: one row per headline figure, with its samples, its limit, and the same figure of an earlier run.
 
 use nodegauge_gauge::Gauge;
-use nodegauge_gauge::view::{Bar, Card, EarlierValue, sentence};
-use nodegauge_measure::keys::{Registry, Role, scalar};
+use nodegauge_gauge::view::{Card, EarlierValue, FigureBar, sentence};
+use nodegauge_measure::keys::{Registry, Role, scalar_text};
 use nodegauge_measure::record::{Measurement, Record};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -20,9 +20,9 @@ pub(crate) fn card(
         for headline in gauge.headlines(record) {
             let Some(m) = headline.figure else { continue };
             let reach = gauge.reach(record, m);
-            let bar = Bar::new(headline.title, headline.what, m, reach, &record.machine);
+            let bar = FigureBar::new(headline.title, headline.what, m, reach, &record.machine);
             let before = earlier_value(m, record, earlier, registry);
-            bars.extend(bar.map(|bar| Bar { earlier: before, ..bar }));
+            bars.extend(bar.map(|bar| FigureBar { earlier: before, ..bar }));
         }
     }
     Card { bars, ..Card::default() }
@@ -41,7 +41,7 @@ fn earlier_value(
     before.find_map(|other| {
         let m = other.measurements.iter().find(|m| is_same(own, m, registry))?;
         let ratio = own.value? / m.value?;
-        let when = sentence::minute(&other.started);
+        let when = sentence::start_minute(&other.started);
         let name = format!("this node on {when}");
         ratio.is_finite().then(|| EarlierValue { name, value: m.in_words(), ratio })
     })
@@ -68,7 +68,7 @@ fn is_same(own: &Measurement, other: &Measurement, registry: &Registry) -> bool 
 fn key_text(m: &Measurement, key: &str) -> Option<String> {
     match m.config.get(key) {
         Some(items @ Value::Array(_)) => Some(items.to_string()),
-        value => value.and_then(scalar),
+        value => value.and_then(scalar_text),
     }
 }
 

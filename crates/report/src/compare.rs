@@ -1,17 +1,17 @@
 //! Page of `compare`: differences between the settings, one table per test, and the verdicts with their reasons.
 
-use crate::conclusion::sentence;
-use crate::head::{self, Node};
+use crate::conclusion::to_sentence;
+use crate::head::{self, HostAndProcessor};
 use nodegauge_analysis::compare::{ComparedSide, Comparison, Difference, Pair, Verdict};
 use nodegauge_analysis::conclusion::{CANNOT_TELL, Obstacle, detectable_difference};
 use nodegauge_analysis::ratio::Basis;
 use nodegauge_analysis::ratio::closing::{interval_in_words, times_as_fast};
 use nodegauge_gauge::view::{
-    ColumnList, Note, Page, Section, TableCell, Tone, distinct, grouped, sentence,
+    ColumnList, Note, Page, Section, TableCell, Tone, distinct, group_by_key, sentence,
 };
 use nodegauge_measure::Fraction;
-use nodegauge_measure::legible::joined_lines;
-use nodegauge_measure::quantity::{change_in_words, changes_in_words, counted};
+use nodegauge_measure::legible::join_lines;
+use nodegauge_measure::quantity::{change_in_words, changes_in_words, count_in_words};
 use nodegauge_measure::stats::Better;
 
 /// Maximum number of characters of a value in the table of differences; longer values are printed below the table.
@@ -38,15 +38,15 @@ pub fn page(comparison: &Comparison) -> Page {
         sides.note("note", notice.as_str());
     }
     let mut sections = vec![sides, differences(&comparison.differences, &["A", "B"])];
-    let tests = grouped(&comparison.pairs, |pair| &pair.test);
+    let tests = group_by_key(&comparison.pairs, |pair| &pair.test);
     sections.extend(tests.iter().map(|(test, pairs)| figures(test, pairs)));
     let mut verdicts = verdicts(comparison);
     for (label, only) in [("only in A", &comparison.only_a), ("only in B", &comparison.only_b)] {
         let titles: Vec<String> = only.iter().map(|of| of.title.clone()).collect();
-        verdicts.note_if(label, (!titles.is_empty()).then(|| listed(&titles)));
+        verdicts.note_if(label, (!titles.is_empty()).then(|| limited_list(&titles)));
     }
     sections.push(verdicts);
-    let conclusion = conclusion(comparison).map(|text| sentence(&text));
+    let conclusion = conclusion(comparison).map(|text| to_sentence(&text));
     Page { conclusion, sections, ..Page::default() }
 }
 
@@ -77,7 +77,7 @@ fn conclusion(comparison: &Comparison) -> Option<String> {
         (_, 0) => Some(format!("no difference between A and B is beyond noise{found}")),
         _ => {
             let text = "no difference between A and B is beyond noise in";
-            let same = counted(same, "figure");
+            let same = count_in_words(same, "figure");
             Some(format!("{text} {same}{found}; {CANNOT_TELL} in {open}"))
         }
     }
@@ -86,7 +86,7 @@ fn conclusion(comparison: &Comparison) -> Option<String> {
 /// Returns the most frequent reason why pairs have no verdict; `None` if it is unknown.
 fn obstacle(pairs: &[Pair]) -> Option<Obstacle> {
     let open = pairs.iter().filter(|pair| pair.verdict == Verdict::CannotTell);
-    let obstacles = grouped(open.filter_map(pair_obstacle), |one| one.in_words());
+    let obstacles = group_by_key(open.filter_map(pair_obstacle), |one| one.in_words());
     let max = obstacles.iter().map(|(_, same)| same.len()).max()?;
     let (_, same) = obstacles.into_iter().find(|(_, same)| same.len() == max)?;
     same.into_iter().next()
@@ -126,7 +126,7 @@ struct Advantage {
 fn faster_in(comparison: &Comparison, verdict: Verdict, name: &str, other: &str) -> Option<String> {
     let mut advantages = Vec::new();
     for pair in comparison.pairs.iter().filter(|pair| pair.verdict == verdict) {
-        if let Some((ratio, ci95)) = speed(pair, verdict) {
+        if let Some((ratio, ci95)) = relative_speed(pair, verdict) {
             advantages.push(Advantage { ratio, ci95, title: pair.title() });
         }
     }
@@ -152,7 +152,7 @@ fn faster_in(comparison: &Comparison, verdict: Verdict, name: &str, other: &str)
 }
 
 /// Returns the speed of the faster side divided by that of the slower side, with the 95 % interval.
-pub(crate) fn speed(pair: &Pair, verdict: Verdict) -> Option<(f64, [f64; 2])> {
+pub(crate) fn relative_speed(pair: &Pair, verdict: Verdict) -> Option<(f64, [f64; 2])> {
     let (ratio, [low, high]) = pair.ratio.zip(pair.ci95)?;
     // For times, lower is better, so the ratio is inverted. It is also inverted if B is slower.
     let inverse = (pair.unit.direction() == Some(Better::Lower)) != (verdict == Verdict::Slower);
@@ -168,7 +168,7 @@ fn side(side: &ComparedSide) -> String {
         .runs
         .iter()
         .take(RUNS)
-        .map(|run| format!("{} of {}", run.id, sentence::minute(&run.started)));
+        .map(|run| format!("{} of {}", run.id, sentence::start_minute(&run.started)));
     let each = each.collect::<Vec<_>>().join("; ");
     let more = match side.runs.len().saturating_sub(RUNS) {
         0 => String::new(),
@@ -192,7 +192,9 @@ fn note_both(section: &mut Section, label: &str, [a, b]: [String; 2]) {
 
 /// Lists the hosts of A or B with their processors.
 fn nodes(side: &ComparedSide) -> String {
-    head::node_names(side.runs.iter().map(|run| Node::new(run.host.as_deref(), &run.processor)))
+    head::node_names(
+        side.runs.iter().map(|run| HostAndProcessor::new(run.host.as_deref(), &run.processor)),
+    )
 }
 
 /// Describes the commands of A or B.
@@ -213,14 +215,16 @@ pub(crate) fn differences(differences: &[Difference], names: &[&str]) -> Section
     if !short.is_empty() {
         let mut columns = ColumnList::<&Difference>::new().left("differs", |one| one.what.clone());
         for (at, name) in names.iter().enumerate() {
-            columns = columns.left(*name, move |one| cut(&one.sides[at], SHOWN));
+            columns = columns.left(*name, move |one| shorten_middle(&one.sides[at], SHOWN));
         }
         section.push(columns.table(short));
     }
     for Difference { what, sides } in long {
-        let sides =
-            names.iter().zip(sides).map(|(name, text)| format!("{name}: {}", cut(text, SHOWN)));
-        section.lines("differs", joined_lines([what.clone()].into_iter().chain(sides)));
+        let sides = names
+            .iter()
+            .zip(sides)
+            .map(|(name, text)| format!("{name}: {}", shorten_middle(text, SHOWN)));
+        section.push_lines("differs", join_lines([what.clone()].into_iter().chain(sides)));
     }
     section
 }
@@ -233,7 +237,7 @@ fn fits_table(difference: &Difference) -> bool {
 }
 
 /// Returns a text of at most `shown` characters; the middle of a longer text is left out.
-pub(crate) fn cut(text: &str, shown: usize) -> String {
+pub(crate) fn shorten_middle(text: &str, shown: usize) -> String {
     const GAP: &str = " ... ";
     let letters: Vec<char> = text.chars().collect();
     if letters.len() <= shown {
@@ -258,8 +262,8 @@ fn figures(test: &str, pairs: &[&Pair]) -> Section {
         .right_or_dash("95 %", |pair| pair.ci95.map(changes_in_words))
         .left("verdict", |pair| TableCell::text(pair.verdict.name()).tone(tone(pair.verdict)));
     let groups =
-        grouped(pairs.iter().copied(), |pair| heading_and_title(pair, by_name)[0].to_owned());
-    Section { id: "figures", blocks: vec![columns.grouped(groups).into()] }
+        group_by_key(pairs.iter().copied(), |pair| heading_and_title(pair, by_name)[0].to_owned());
+    Section { id: "figures", blocks: vec![columns.grouped_table(groups).into()] }
 }
 
 /// Returns the heading above the row of a pair, and the title of the row.
@@ -286,13 +290,14 @@ fn verdicts(comparison: &Comparison) -> Section {
         comparison.tally().iter().map(|(name, n)| format!("{n} {name}")).collect();
     section.note(
         "verdict",
-        format!("B compared with A, {}: {}", counted(all, "figure"), tally.join(", ")),
+        format!("B compared with A, {}: {}", count_in_words(all, "figure"), tally.join(", ")),
     );
     let reasons =
         comparison.pairs.iter().flat_map(|pair| pair.reasons.iter().map(move |why| (why, pair)));
-    for (reason, pairs) in grouped(reasons, |(why, _)| *why) {
+    for (reason, pairs) in group_by_key(reasons, |(why, _)| *why) {
         let names: Vec<String> = pairs.iter().map(|(_, pair)| pair.title()).collect();
-        let of = if pairs.len() == all { String::new() } else { format!("{}: ", listed(&names)) };
+        let of =
+            if pairs.len() == all { String::new() } else { format!("{}: ", limited_list(&names)) };
         let first = pairs[0].1;
         let decides = first.reasons.first() == Some(reason);
         let tone = match first.verdict {
@@ -321,8 +326,9 @@ fn medians(comparison: &Comparison) -> Option<String> {
     let mut far: Vec<(f64, String)> = far.collect();
     far.sort_by(|x, y| y.0.total_cmp(&x.0));
     let far: Vec<String> = far.into_iter().map(|(_, text)| text).collect();
-    (!far.is_empty())
-        .then(|| format!("medians whose change differs from that of the value: {}", listed(&far)))
+    (!far.is_empty()).then(|| {
+        format!("medians whose change differs from that of the value: {}", limited_list(&far))
+    })
 }
 
 /// Describes the smallest changes that this comparison can detect, as a range over all figures.
@@ -364,7 +370,7 @@ fn basis(comparison: &Comparison) -> String {
 }
 
 /// Joins texts to a list with at most [`NAMES`] entries.
-pub(crate) fn listed(texts: &[String]) -> String {
+pub(crate) fn limited_list(texts: &[String]) -> String {
     let shown = &texts[..texts.len().min(NAMES)];
     // Titles that contain a comma are separated by semicolons.
     let shown = shown.join(if shown.iter().any(|text| text.contains(',')) { "; " } else { ", " });

@@ -1,10 +1,10 @@
 //! First sentence of the page of a record, and last sentence of a series of runs.
 
-use nodegauge_gauge::view::grouped;
-use nodegauge_gauge::view::sentence::{capitalise, joined, value_range};
+use nodegauge_gauge::view::group_by_key;
+use nodegauge_gauge::view::sentence::{capitalise, enumeration, value_range};
 use nodegauge_gauge::{Gauge, hosts};
 use nodegauge_measure::keys::Registry;
-use nodegauge_measure::quantity::{counted, number_form};
+use nodegauge_measure::quantity::{count_in_words, number_form};
 use nodegauge_measure::record::{Measurement, Record};
 use nodegauge_measure::stats::Better;
 use std::collections::BTreeSet;
@@ -20,11 +20,11 @@ pub(crate) fn record_conclusion(record: &Record, gauges: &[&dyn Gauge]) -> Optio
     } else {
         gauges.iter().find_map(|gauge| gauge_conclusion(record, *gauge))
     };
-    text.map(|text| sentence(&text))
+    text.map(|text| to_sentence(&text))
 }
 
 /// Converts a text to a sentence, with a capital letter and a full stop.
-pub(crate) fn sentence(text: &str) -> String {
+pub(crate) fn to_sentence(text: &str) -> String {
     format!("{}.", capitalise(text.trim_end_matches('.')))
 }
 
@@ -47,7 +47,7 @@ pub fn headline_figures<'r>(record: &'r Record, gauges: &[&dyn Gauge]) -> Vec<He
 /// nothing can be concluded.
 pub fn series_conclusion(samples: usize, figures: &[HeadlineFigure<'_>]) -> Option<String> {
     let text = figures_predicate(figures)?;
-    Some(sentence(&format!("in {}, the node {text}", counted(samples, "sample"))))
+    Some(to_sentence(&format!("in {}, the node {text}", count_in_words(samples, "sample"))))
 }
 
 /// Returns the predicate of a sentence about headline figures, rates before times. Figures with the same title are
@@ -55,7 +55,7 @@ pub fn series_conclusion(samples: usize, figures: &[HeadlineFigure<'_>]) -> Opti
 fn figures_predicate(figures: &[HeadlineFigure<'_>]) -> Option<String> {
     let mut rates = Vec::new();
     let mut times = Vec::new();
-    for (title, group) in grouped(figures.iter().copied(), |(title, _)| *title) {
+    for (title, group) in group_by_key(figures.iter().copied(), |(title, _)| *title) {
         let Some(range) = value_range(group.iter().map(|(_, m)| *m)) else { continue };
         match group.first().map(|(_, m)| m.unit.better()) {
             Some(Better::Lower) if title == "latency" => times.push(range),
@@ -64,11 +64,11 @@ fn figures_predicate(figures: &[HeadlineFigure<'_>]) -> Option<String> {
         }
     }
     let noun = number_form(times.len(), "a latency", "latencies");
-    let latencies = format!("{noun} of {}", joined(&times));
+    let latencies = format!("{noun} of {}", enumeration(&times));
     match (rates.is_empty(), times.is_empty()) {
         (true, true) => None,
         (true, false) => Some(format!("has {latencies}")),
-        (false, true) => Some(format!("reaches {}", joined(&rates))),
-        (false, false) => Some(format!("reaches {}, with {latencies}", joined(&rates))),
+        (false, true) => Some(format!("reaches {}", enumeration(&rates))),
+        (false, false) => Some(format!("reaches {}, with {latencies}", enumeration(&rates))),
     }
 }

@@ -3,7 +3,7 @@
 
 use nodegauge_gauge::view::{ColumnList, Section, Table};
 use nodegauge_machine::number_ranges;
-use nodegauge_measure::legible::joined_lines;
+use nodegauge_measure::legible::join_lines;
 use nodegauge_measure::record::{Device, DeviceKind, DeviceState, Machine};
 use nodegauge_measure::{Bytes, BytesPerSec, Hertz};
 
@@ -22,14 +22,15 @@ pub(crate) fn add_notes(section: &mut Section, machine: &Machine) {
     alike.sort_by_key(|(device, ..)| device.kind);
     for (device, words, count) in alike {
         let text = if count > 1 { format!("{count} x {words}") } else { words };
-        section.lines(label(device.kind), text);
+        section.push_lines(label(device.kind), text);
     }
 }
 
 /// Describes the compute devices in short form, e.g. `8 x NVIDIA H200`; `None` if there are none.
-pub(crate) fn brief(machine: &Machine) -> Option<String> {
+pub(crate) fn brief_description(machine: &Machine) -> Option<String> {
     let mut titles: Vec<(String, usize)> = Vec::new();
-    for title in machine.devices.iter().filter(|device| device.computes()).map(Device::title) {
+    for title in machine.devices.iter().filter(|device| device.is_accelerator()).map(Device::title)
+    {
         match titles.iter_mut().find(|(known, _)| *known == title) {
             Some((_, count)) => *count += 1,
             None => titles.push((title, 1)),
@@ -49,7 +50,7 @@ fn label(kind: DeviceKind) -> &'static str {
 /// Describes a device: name, memory with theoretical bandwidth, link, driver and state.
 fn in_words(device: &Device) -> String {
     let mut lines = vec![device.title()];
-    if device.computes() {
+    if device.is_accelerator() {
         lines[0] += &format!(": {}", memory(device));
     }
     let parts = [
@@ -71,7 +72,7 @@ fn in_words(device: &Device) -> String {
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     lines.extend((!parts.is_empty()).then(|| parts.join("; ")));
     lines.extend(device.state.as_ref().map(state).filter(|state| !state.is_empty()));
-    joined_lines(lines)
+    join_lines(lines)
 }
 
 fn memory(device: &Device) -> String {
@@ -117,8 +118,8 @@ pub(crate) fn table(machine: &Machine) -> Option<Table> {
     if machine.devices.is_empty() {
         return None;
     }
-    let computing = machine.devices.iter().filter(|device| device.computes());
-    let networks = machine.devices.iter().filter(|device| !device.computes());
+    let computing = machine.devices.iter().filter(|device| device.is_accelerator());
+    let networks = machine.devices.iter().filter(|device| !device.is_accelerator());
     let numbered = computing.enumerate().map(|(number, device)| (number.to_string(), device));
     let named = networks.map(|device| (device.names.first().cloned().unwrap_or_default(), device));
     let columns = ColumnList::<(String, &Device)>::new()

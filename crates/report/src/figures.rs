@@ -4,7 +4,7 @@
 use nodegauge_analysis::expect::Expectation;
 use nodegauge_analysis::identity::{self, FigureIdentity};
 use nodegauge_measure::keys::Registry;
-use nodegauge_measure::quantity::counted;
+use nodegauge_measure::quantity::count_in_words;
 use nodegauge_measure::record::{Measurement, Record};
 use std::collections::BTreeMap;
 
@@ -36,13 +36,13 @@ pub(crate) fn measured_figures<'r>(
     let identities = identity::identities(&all, registry);
     let mut units: BTreeMap<(&str, &str, &str), usize> = BTreeMap::new();
     for (m, identity) in all.iter().zip(&identities) {
-        *units.entry((&m.test, &m.name, &identity.words)).or_default() += 1;
+        *units.entry((&m.test, &m.name, &identity.name_suffix)).or_default() += 1;
     }
     let twins: Vec<bool> = all
         .iter()
         .zip(&identities)
         .map(|(m, identity)| {
-            units[&(m.test.as_str(), m.name.as_str(), identity.words.as_str())] > 1
+            units[&(m.test.as_str(), m.name.as_str(), identity.name_suffix.as_str())] > 1
         })
         .collect();
     let figures = all.into_iter().zip(identities).zip(twins);
@@ -53,7 +53,7 @@ impl RecordFigure<'_> {
     /// Returns a title that is unique within a test, e.g. `triad`, `bw 8 B, distance same core`, `mbw_mr 8 B in msg/s`.
     pub(crate) fn title(&self) -> String {
         let unit = if self.has_twin { format!(" in {}", self.m.unit) } else { String::new() };
-        format!("{}{}{unit}", self.m.name_in_words(), self.identity.words)
+        format!("{}{}{unit}", self.m.name_in_words(), self.identity.name_suffix)
     }
 
     /// Describes the share of the limit, e.g. `11.3 % of 576.0 GB/s, catalog`; `None` if the limit is unknown.
@@ -71,7 +71,7 @@ impl RecordFigure<'_> {
             let [median, p05, p95] =
                 [summary.median, summary.p05, summary.p95].map(|value| m.unit.in_words(value));
             let statistic = m.quoted.name();
-            let samples = counted(summary.n, "sample");
+            let samples = count_in_words(summary.n, "sample");
             format!(", {statistic} of {samples}: median {median}, 5 % {p05}, 95 % {p95}")
         });
         let mut lines = vec![format!("{}{sampled}", m.in_words())];

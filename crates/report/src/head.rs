@@ -1,10 +1,12 @@
 //! Header of a page: host, processor, command and date of a run, and a sentence about the trust in its figures.
 
-use crate::conclusion::sentence;
-use crate::machine::{self, MACHINE};
-use nodegauge_gauge::view::{Block, Head, Note, Page, Section, Tone, distinct, grouped, sentence};
+use crate::conclusion::to_sentence;
+use crate::machine::{self, MACHINE_SECTION};
+use nodegauge_gauge::view::{
+    Block, Head, Note, Page, Section, Tone, distinct, group_by_key, sentence,
+};
 use nodegauge_machine::OTHER_LOAD;
-use nodegauge_measure::quantity::{counted, number_form};
+use nodegauge_measure::quantity::{count_in_words, number_form};
 use nodegauge_measure::record::doubt::{self, CauseEvidence};
 use nodegauge_measure::record::{
     Finding, Machine, Measurement, Processor, Record, Severity, Status, product_name,
@@ -14,24 +16,24 @@ use nodegauge_measure::samples::SAMPLES;
 /// Maximum number of hosts with the same processor in a title.
 const HOSTS: usize = 4;
 /// Message about a run that was interrupted or failed.
-pub(crate) const INCOMPLETE: &str = "the run ended before everything was measured";
+pub(crate) const INCOMPLETE_RUN: &str = "the run ended before everything was measured";
 
 /// Returns the header of the page of a record.
 pub(crate) fn page_head(record: &Record) -> Head {
     let (tone, trust) = trust(record);
     let mut findings = notes(machine::findings(&record.findings));
-    findings.extend(machine::measured_cache(&record.machine));
+    findings.extend(machine::measured_cache_note(&record.machine));
     Head { title: title(&record.machine), facts: facts(record), trust, tone, findings }
 }
 
 /// Returns the header of a page as a section for text output; `None` if a section of the page describes the node.
 pub(crate) fn head_section(page: &Page) -> Option<Section> {
-    let is_described = page.sections.iter().any(|section| section.id == MACHINE);
+    let is_described = page.sections.iter().any(|section| section.id == MACHINE_SECTION);
     let head = page.head.as_ref().filter(|_| !is_described)?;
-    let mut section = Section::new(MACHINE);
+    let mut section = Section::new(MACHINE_SECTION);
     section.note("command", head.facts.as_str());
     section.push(Note::new("trust", head.trust.as_str()).tone(head.tone));
-    for note in head.findings.iter().filter(|note| note.label == machine::CACHES) {
+    for note in head.findings.iter().filter(|note| note.label == machine::CACHES_LABEL) {
         section.push(note.clone());
     }
     Some(section)
@@ -48,18 +50,19 @@ fn notes(section: Section) -> Vec<Note> {
 
 /// Returns the names of host and processor: `n07, AMD EPYC 9654, 2 sockets x 96 cores`.
 pub(crate) fn title(machine: &Machine) -> String {
-    let Node { host, processor } = Node::new(machine.host.as_deref(), &machine.processor);
+    let HostAndProcessor { host, processor } =
+        HostAndProcessor::new(machine.host.as_deref(), &machine.processor);
     format!("{host}, {processor}")
 }
 
 /// Names of a host and its processor.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Node {
+pub(crate) struct HostAndProcessor {
     host: String,
     processor: String,
 }
 
-impl Node {
+impl HostAndProcessor {
     /// Makes the names from a host and a processor, both of which may be unknown.
     pub(crate) fn new(host: Option<&str>, processor: &Processor) -> Self {
         let host = host.unwrap_or("unknown host").to_owned();
@@ -69,12 +72,15 @@ impl Node {
 }
 
 /// Lists nodes, grouped by processor: `n07, n08, AMD EPYC 9654, 2 sockets x 96 cores`.
-pub(crate) fn node_names(nodes: impl Iterator<Item = Node>) -> String {
+pub(crate) fn node_names(nodes: impl Iterator<Item = HostAndProcessor>) -> String {
     let mut titles = Vec::new();
-    for (processor, same) in grouped(distinct(nodes), |node| node.processor.clone()) {
+    for (processor, same) in group_by_key(distinct(nodes), |node| node.processor.clone()) {
         let hosts: Vec<String> = same.into_iter().map(|node| node.host).collect();
-        let hosts =
-            if hosts.len() > HOSTS { counted(hosts.len(), "host") } else { hosts.join(", ") };
+        let hosts = if hosts.len() > HOSTS {
+            count_in_words(hosts.len(), "host")
+        } else {
+            hosts.join(", ")
+        };
         titles.push(format!("{hosts}, {processor}"));
     }
     titles.join("; ")
@@ -84,10 +90,10 @@ pub(crate) fn node_names(nodes: impl Iterator<Item = Node>) -> String {
 /// for imported figures.
 pub(crate) fn processor(processor: &Processor) -> Option<String> {
     let model = product_name(processor.model.as_ref()?);
-    let sockets = counted(processor.sockets as usize, "socket");
+    let sockets = count_in_words(processor.sockets as usize, "socket");
     let cores = match processor.cores / processor.sockets.max(1) {
         0 => String::new(),
-        n => format!(" x {}", counted(n as usize, "core")),
+        n => format!(" x {}", count_in_words(n as usize, "core")),
     };
     Some(format!("{model}, {sockets}{cores}"))
 }
@@ -96,7 +102,7 @@ pub(crate) fn processor(processor: &Processor) -> Option<String> {
 fn facts(record: &Record) -> String {
     let command = command(record);
     let command = if record.command.is_empty() { format!("{command} run") } else { command };
-    let date = sentence::minute(&record.started);
+    let date = sentence::start_minute(&record.started);
     let is_imported = record.machine.is_imported();
     let mut parts = vec![command, format!("{date} UTC")];
     let has_duration = !is_imported && !is_description(record);
@@ -121,7 +127,7 @@ pub fn shell_command(words: &[String]) -> String {
 pub(crate) fn command_names(commands: &[String]) -> String {
     match commands {
         [only] => only.clone(),
-        several => counted(several.len(), "command"),
+        several => count_in_words(several.len(), "command"),
     }
 }
 
@@ -189,7 +195,7 @@ fn valid_part(own: &[&Measurement]) -> String {
         parts.extend(names.into_iter().map(str::to_owned));
     }
     let which = if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) };
-    format!("Valid: {} of {}{which}. ", valid.len(), counted(own.len(), "figure"))
+    format!("Valid: {} of {}{which}. ", valid.len(), count_in_words(own.len(), "figure"))
 }
 
 /// Returns the sentence on the trust in the figures of a record: first the valid figures, then the others with the
@@ -199,7 +205,8 @@ fn trust(record: &Record) -> (Tone, String) {
     let [suspect, invalid] = [Status::Suspect, Status::Invalid]
         .map(|status| own.iter().filter(|m| m.validity.status == status).count());
     let critical = record.findings.iter().find(|one| one.severity >= Severity::Critical);
-    let ended = if record.complete { String::new() } else { format!(" {}", sentence(INCOMPLETE)) };
+    let ended =
+        if record.complete { String::new() } else { format!(" {}", to_sentence(INCOMPLETE_RUN)) };
     if own.is_empty() {
         let tone = if is_description(record) { Tone::Plain } else { Tone::Warning };
         return (tone, format!("The record has no figures.{ended}"));
@@ -235,8 +242,11 @@ fn trust(record: &Record) -> (Tone, String) {
                 format!("; {disturbed_part} disturbed: medians leave {them} out")
             }
         };
-        let all =
-            if own.len() == 1 { "only figure".to_owned() } else { counted(own.len(), "figure") };
+        let all = if own.len() == 1 {
+            "only figure".to_owned()
+        } else {
+            count_in_words(own.len(), "figure")
+        };
         (Tone::Plain, format!("Valid: nothing casts doubt on the {all}{left_out}."))
     };
     let tone = if record.complete || tone == Tone::Bad { tone } else { Tone::Warning };

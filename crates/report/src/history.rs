@@ -41,7 +41,7 @@ pub fn list(lines: &[ListLine], older: usize, width: usize) -> Section {
     let columns = ColumnList::<ListLine>::new()
         .left("id", |line| line.id.clone())
         // Minutes are sufficient in a list; the record contains the exact time.
-        .left("started (UTC)", |line| sentence::minute(&line.started))
+        .left("started (UTC)", |line| sentence::start_minute(&line.started))
         .left("best", figure)
         .add_if(!one_host, |columns| columns.left("host", |line| line.host.clone()))
         .add_if(labelled, |columns| columns.left("labels", |line| line.labels.clone()))

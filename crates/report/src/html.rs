@@ -7,10 +7,10 @@
 
 mod strip;
 
-use crate::markup::{self, Markup, element, fixed, script, text};
+use crate::markup::{self, Markup, element, fixed_text, script, text};
 use nodegauge_gauge::view::{
-    Block, Drawing, Grid, Head, HeatMaps, Note, Page, Picture, Scale, Section, Table, TableCell,
-    Tone, is_quantity, words,
+    Block, Drawing, Head, HeatMaps, Note, Page, Picture, Scale, Section, Table, TableCell, Tone,
+    ValueGrid, is_quantity, words,
 };
 use nodegauge_measure::Fraction;
 use std::collections::BTreeMap;
@@ -89,7 +89,7 @@ pub fn page(page: &Page, name: &str) -> String {
         element("meta", &[("name", "viewport"), ("content", viewport)], []),
         element("meta", &[("name", "color-scheme"), ("content", "light dark")], []),
         element("title", &[], [text(&page.heading)]),
-        element("style", &[], [fixed(STYLE)]),
+        element("style", &[], [fixed_text(STYLE)]),
     ];
     let body = [
         element("a", &[("class", "skip"), ("href", "#main")], [text("skip to the figures")]),
@@ -103,7 +103,7 @@ pub fn page(page: &Page, name: &str) -> String {
         element("main", &[("id", "main")], sections),
     ];
     let scripts =
-        scripts.into_iter().map(|script| element("script", &[], [fixed((script.text)())]));
+        scripts.into_iter().map(|script| element("script", &[], [fixed_text((script.text)())]));
     let body = element("body", &[("data-name", name)], body.into_iter().chain(scripts));
     let html = element("html", &[("lang", "en")], [element("head", &[], head), body]);
     format!("<!doctype html>\n{html}\n")
@@ -289,7 +289,7 @@ fn grids(HeatMaps { setup, axes, rows, columns, maps, unit }: &HeatMaps) -> Vec<
     let end = if setup.is_empty() { String::new() } else { format!(", {setup}") };
     let pictures = maps.iter().map(|map| Picture {
         title: map.title.replace('_', " ") + &end,
-        drawing: Drawing::HeatMap(Grid {
+        drawing: Drawing::HeatMap(ValueGrid {
             axes: *axes,
             rows: rows.clone(),
             columns: columns.clone(),
@@ -490,7 +490,7 @@ mod tests {
     #[test]
     fn bar_column_has_a_heading_and_can_be_removed() {
         let mut table = Table::new(&["", ">GB/s", ""]);
-        table.row(["a".into(), "1.25".into(), TableCell::bar(Fraction(1.0))]);
+        table.push_row(["a".into(), "1.25".into(), TableCell::bar(Fraction(1.0))]);
         assert!(self::table(&table).to_string().contains("relative to the highest"));
         let shown = table.without_bars();
         assert_eq!((shown.columns.len(), shown.rows[0].len()), (2, 2));
@@ -501,8 +501,8 @@ mod tests {
         assert_eq!(decimal_count("12.5 us"), Some(1));
         assert_eq!(["-3", "-", "L1", "9e-3"].map(decimal_count), [Some(0), None, None, Some(0)]);
         let mut table = Table::new(&["", ">GB/s", ">time"]);
-        table.row(["a".into(), "1.25".into(), "1.5 us".into()]);
-        table.row(["b".into(), "12".into(), "3.25 ms".into()]);
+        table.push_row(["a".into(), "1.25".into(), "1.5 us".into()]);
+        table.push_row(["b".into(), "12".into(), "3.25 ms".into()]);
         assert_eq!(decimals(&table), [0, 2, 0]);
         let whole = cell(&table.rows[1][1], Some(2), Fraction(1.0)).to_string();
         assert_eq!(whole, "<td class=\"right\" style=\"--fewer:2.5\">12</td>");

@@ -4,8 +4,8 @@ use crate::devices;
 use nodegauge_analysis::facts::{self, Fact};
 use nodegauge_gauge::view::{Block, ColumnList, Note, Page, Section, Table, Tone};
 use nodegauge_machine::{number_ranges, uptime_in_words};
-use nodegauge_measure::legible::joined_lines;
-use nodegauge_measure::quantity::counted;
+use nodegauge_measure::legible::join_lines;
+use nodegauge_measure::quantity::count_in_words;
 use nodegauge_measure::record::{
     Cache, Circumstances, ClockBasis, CoreClass, Dimm, Disk, Figure, Finding, Inherited, Machine,
     NumaNode, Severity,
@@ -14,14 +14,14 @@ use nodegauge_measure::{Bytes, BytesPerSec, FlopsPerSec};
 use std::fmt::Display;
 
 /// Identifier of the section that describes the node.
-pub(crate) const MACHINE: &str = "machine";
+pub(crate) const MACHINE_SECTION: &str = "machine";
 
 /// Returns the page that describes the node: one paragraph per topic and, for several NUMA nodes, their distances.
 pub fn page(machine: &Machine) -> Page {
-    let mut section = Section::new(MACHINE);
+    let mut section = Section::new(MACHINE_SECTION);
     section.note_if("host", machine.host.clone());
     if machine.is_imported() {
-        section.note(MACHINE, imported(machine));
+        section.note(MACHINE_SECTION, imported(machine));
         return Page { sections: vec![section], ..Page::default() };
     }
     section.note("processor", processor(machine));
@@ -29,11 +29,11 @@ pub fn page(machine: &Machine) -> Page {
         section.note("cores", class_in_words(class));
     }
     section.note_if("isa", facts::INSTRUCTION_SETS.text(machine));
-    section.lines("peak", peak(machine));
+    section.push_lines("peak", peak(machine));
     for cache in &machine.caches {
         section.note("cache", cache_in_words(cache));
     }
-    section.lines("memory", memory(machine));
+    section.push_lines("memory", memory(machine));
     for dimm in &machine.memory.dimms {
         let technology = dimm.technology.as_ref().map(|t| format!(" {t}")).unwrap_or_default();
         let rate = dimm.transfers_per_s.map(|rate| format!(" at {rate}"));
@@ -59,9 +59,9 @@ pub fn page(machine: &Machine) -> Page {
         section.note("state", state(machine, known));
         section.note_if("inherited", known.inherited.as_ref().map(inherited));
         let variables = known.environment.iter().map(|(name, value)| format!("{name}={value}"));
-        let variables = joined_lines(variables);
+        let variables = join_lines(variables);
         if !variables.is_empty() {
-            section.lines("variables", variables);
+            section.push_lines("variables", variables);
         }
     }
     let devices = table_section("devices", devices::table(machine));
@@ -82,12 +82,12 @@ fn nodes(section: &mut Section, machine: &Machine) {
     let has_several = machine.numa_nodes.len() > 1;
     let (empty, with_memory): (Vec<&NumaNode>, Vec<&NumaNode>) =
         machine.numa_nodes.iter().partition(|node| has_several && node.bytes == Some(0));
-    let has_kinds = has_kinds(machine);
+    let names_memory_kinds = names_memory_kinds(machine);
     for node in with_memory {
         let bytes = node.bytes.filter(|bytes| *bytes > 0);
         let mut memory = bytes.map_or("memory unknown".to_owned(), |b| Bytes(b).to_string());
         if let Some(kind) = &node.kind
-            && has_kinds
+            && names_memory_kinds
         {
             let rank = if kind.starts_with("tier ") { "memory " } else { "" };
             memory += &format!(" of {rank}{kind}");
@@ -112,7 +112,7 @@ fn nodes(section: &mut Section, machine: &Machine) {
 }
 
 /// True if the page names the kind of memory, because a NUMA node has memory other than DRAM.
-pub(crate) fn has_kinds(machine: &Machine) -> bool {
+pub(crate) fn names_memory_kinds(machine: &Machine) -> bool {
     let kinds = machine.numa_nodes.iter().filter(|node| node.device.is_none());
     kinds.filter_map(|node| node.kind.as_deref()).any(|kind| kind != "DRAM")
 }
@@ -143,7 +143,7 @@ fn unusable_in_words(machine: &Machine) -> &'static str {
 
 /// Describes a class of cores with equal speed: `fast: 10 cores, cpus 5-9,15-19, capacity 997 to 1024`.
 fn class_in_words(class: &CoreClass) -> String {
-    let cores = counted(class.cores as usize, "core");
+    let cores = count_in_words(class.cores as usize, "core");
     let mut parts = vec![format!("{cores}, cpus {}", number_ranges(&class.cpus))];
     if !class.designs.is_empty() {
         parts.push(class.designs.join(" and "));
@@ -171,11 +171,15 @@ fn processor(machine: &Machine) -> String {
         text.push_str(&format!(" ({architecture})"));
     }
     for (n, what) in [(p.sockets, "socket"), (p.cores, "core"), (p.threads, "hardware thread")] {
-        text.push_str(&format!(", {}", counted(n as usize, what)));
+        text.push_str(&format!(", {}", count_in_words(n as usize, what)));
     }
     let unusable: usize = machine.numa_nodes.iter().map(|node| node.unusable_cpus.len()).sum();
     if unusable > 0 {
-        text.push_str(&format!(", {} {}", counted(unusable, "cpu"), unusable_in_words(machine)));
+        text.push_str(&format!(
+            ", {} {}",
+            count_in_words(unusable, "cpu"),
+            unusable_in_words(machine)
+        ));
     }
     if let Some(hz) = p.hz {
         let basis = p.hz_basis.as_ref().map_or("?", ClockBasis::as_str);
@@ -201,7 +205,7 @@ fn peak(machine: &Machine) -> String {
                 peak.basis
             );
             if let Some(others) = p.other_peaks_in_words(peak) {
-                text = joined_lines([text, others]);
+                text = join_lines([text, others]);
             }
             text
         }
@@ -243,7 +247,7 @@ fn memory(machine: &Machine) -> String {
     }
     parts.push(theoretical(machine));
     parts.extend(shares(machine));
-    joined_lines(parts)
+    join_lines(parts)
 }
 
 fn bound_prefix(figure: &Figure) -> &'static str {
@@ -261,7 +265,7 @@ fn theoretical(machine: &Machine) -> String {
         (Some(channels), Some(rate)) => {
             let technology = m.technology.as_deref().unwrap_or("DDR");
             let bytes = (figure.value / (f64::from(channels) * rate.0)).round();
-            let channels = counted(channels as usize, "channel");
+            let channels = count_in_words(channels as usize, "channel");
             format!(" = {channels} x {technology}-{:.0} x {bytes} B", rate.0 / 1e6)
         }
         _ => String::new(),
@@ -361,7 +365,7 @@ fn state(machine: &Machine, known: &Circumstances) -> String {
     let mitigations =
         known.mitigations.values().filter(|what| what.starts_with("Mitigation")).count();
     if mitigations > 0 {
-        parts.push(counted(mitigations, "mitigation") + " in the kernel");
+        parts.push(count_in_words(mitigations, "mitigation") + " in the kernel");
     }
     if let Some(seconds) = known.uptime_seconds {
         parts.push(format!("up for {}", uptime_in_words(seconds)));
@@ -437,10 +441,10 @@ pub(crate) fn finding(finding: &Finding) -> Note {
 }
 
 /// Describes processor, last-level caches and memory in short form, for the summary page.
-pub(crate) fn brief(machine: &Machine) -> Section {
-    let mut section = Section::new(MACHINE);
+pub(crate) fn brief_section(machine: &Machine) -> Section {
+    let mut section = Section::new(MACHINE_SECTION);
     if machine.is_imported() {
-        section.note(MACHINE, imported(machine));
+        section.note(MACHINE_SECTION, imported(machine));
         return section;
     }
     section.note("machine", processor(machine));
@@ -462,15 +466,15 @@ pub(crate) fn brief(machine: &Machine) -> Section {
         Some(theoretical),
     ];
     section.note("", parts.into_iter().flatten().collect::<Vec<_>>().join("; "));
-    section.note_if("", devices::brief(machine));
+    section.note_if("", devices::brief_description(machine));
     section
 }
 
 /// Label of the note about caches whose size differs from the reported one.
-pub(crate) const CACHES: &str = "caches";
+pub(crate) const CACHES_LABEL: &str = "caches";
 
 /// Returns a note if the measured size of the last-level caches differs from the reported size.
-pub(crate) fn measured_cache(machine: &Machine) -> Option<Note> {
+pub(crate) fn measured_cache_note(machine: &Machine) -> Option<Note> {
     let measured = machine.measured_cache.as_ref()?;
     let reported = measured.reported.filter(|reported| *reported != measured.bytes)?;
     let text = format!(
@@ -478,7 +482,7 @@ pub(crate) fn measured_cache(machine: &Machine) -> Option<Note> {
         Bytes(measured.bytes),
         Bytes(reported)
     );
-    Some(Note::new(CACHES, text.as_str()))
+    Some(Note::new(CACHES_LABEL, text.as_str()))
 }
 
 /// Describes the machine of imported figures, for which only the user's description is known.
@@ -486,7 +490,7 @@ fn imported(machine: &Machine) -> String {
     let memory = machine.memory.theoretical.as_ref();
     let parts = [
         machine.processor.model.as_ref().map(|model| {
-            format!("{model}, {}", counted(machine.processor.sockets as usize, "socket"))
+            format!("{model}, {}", count_in_words(machine.processor.sockets as usize, "socket"))
         }),
         memory.map(|figure| {
             format!("{}{} theoretical", bound_prefix(figure), BytesPerSec(figure.value))
@@ -506,7 +510,7 @@ fn distance_table(machine: &Machine) -> Option<Table> {
     let rows: Vec<_> = rows.collect::<Option<_>>().filter(|_| nodes.len() > 1)?;
     let columns =
         ColumnList::new().left("distance", |(id, _): &(u32, &Vec<_>)| format!("node {id}"));
-    let columns = columns.each(
+    let columns = columns.columns_for_each(
         nodes.iter().enumerate(),
         |(_, node)| node.id.to_string(),
         |(_, distances), (to, _)| distances.get(*to).map(ToString::to_string).unwrap_or_default(),

@@ -30,7 +30,8 @@ pub fn ticket(page: &Page, command: &str) -> String {
     let out = self::page(page);
     // A longer sequence of backticks in the command could end the code block, so the fence is longer than all of them.
     let fence = "`".repeat(3.max(longest(command, '`') + 1));
-    let lines = command.lines().map(|line| legible::escaped(line) + "\n").collect::<String>();
+    let lines =
+        command.lines().map(|line| legible::escape_controls(line) + "\n").collect::<String>();
     out + &format!("\n### again\n\n{fence}sh\n{lines}{fence}\n")
 }
 
@@ -112,7 +113,7 @@ fn cell(cell: &TableCell) -> String {
 fn text(text: &str) -> String {
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let line = lines.collect::<Vec<_>>().join("; ");
-    let line = legible::escaped(&line);
+    let line = legible::escape_controls(&line);
     let mut out = String::with_capacity(line.len());
     let mut rest = line.chars().peekable();
     let mut before = ' ';
@@ -171,8 +172,8 @@ mod tests {
     #[test]
     fn markdown_table_has_headings_as_rows_and_no_bars() {
         let mut one = Table::new(&["what", ">GB/s", ""]);
-        one.heading("native");
-        one.row([
+        one.push_heading("native");
+        one.push_row([
             "a|b".into(),
             TableCell::text("7").tone(Tone::Strong),
             TableCell::bar(Fraction(1.0)),

@@ -38,7 +38,7 @@ pub(crate) fn text(text: &str) -> Markup {
 }
 
 /// Returns markup from a fixed text of the program, for scripts and styles.
-pub(crate) fn fixed(text: &'static str) -> Markup {
+pub(crate) fn fixed_text(text: &'static str) -> Markup {
     Markup(text.to_owned())
 }
 

@@ -1,14 +1,14 @@
 //! Pages of records: the machine, the most important findings, and the figures with samples and notes.
 
-use crate::compare::cut;
-use crate::head::INCOMPLETE;
+use crate::compare::shorten_middle;
+use crate::head::INCOMPLETE_RUN;
 pub use crate::head::{command, shell_command};
 use crate::{Conditions, card, conclusion, head, machine, terms, topology};
-use nodegauge_analysis::compare::{COMPARED, IMPORT, TURNS};
-use nodegauge_gauge::view::{Bar, Block, ColumnList, Note, Page, Section, TableCell, Tone};
+use nodegauge_analysis::compare::{COMPARED_LABEL, IMPORT_LABEL, TURNS_LABEL};
+use nodegauge_gauge::view::{Block, ColumnList, FigureBar, Note, Page, Section, TableCell, Tone};
 use nodegauge_gauge::{Detail, Gauge, hosts};
 use nodegauge_measure::keys::Registry;
-use nodegauge_measure::quantity::{counted, number_form};
+use nodegauge_measure::quantity::{count_in_words, number_form};
 use nodegauge_measure::record::{Finding, Measurement, Record, RegimeSamples, Severity};
 use nodegauge_measure::{Fraction, Notice, NoticeId, Seconds};
 use std::collections::BTreeSet;
@@ -86,7 +86,7 @@ pub fn ticket_page(
         for headline in gauge.headlines(record) {
             let Some(m) = headline.figure else { continue };
             let title = format!("{}: {}", headline.title, headline.what);
-            let bar = Bar::new("", "", m, gauge.reach(record, m), &record.machine);
+            let bar = FigureBar::new("", "", m, gauge.reach(record, m), &record.machine);
             rows.push(TicketRow { title, m, bar });
         }
     }
@@ -94,11 +94,11 @@ pub fn ticket_page(
         .left("figure", |row| row.title.clone())
         .right("value", |row| TableCell::text(row.m.in_words()).tone(Tone::Strong))
         .right("of limit", |row| {
-            let share = row.bar.as_ref().and_then(Bar::share);
+            let share = row.bar.as_ref().and_then(FigureBar::share);
             share.map_or_else(|| "?".to_owned(), Fraction::in_tenths)
         })
         .left("limit", |row| {
-            let limits = row.bar.as_ref().and_then(Bar::limits_in_words);
+            let limits = row.bar.as_ref().and_then(FigureBar::limits_in_words);
             limits.unwrap_or_else(|| "no limit is known".to_owned())
         })
         .left("validity", |row| {
@@ -122,7 +122,7 @@ pub fn ticket_page(
     page.sections[0] = figures;
     let mut notes = Section::new("notes");
     if !record.complete {
-        notes.push(Note::new("incomplete", INCOMPLETE).tone(Tone::Warning));
+        notes.push(Note::new("incomplete", INCOMPLETE_RUN).tone(Tone::Warning));
     }
     record.notices.iter().for_each(|notice| _ = notes.note("note", notice.single_line()));
     let findings = (!record.findings.is_empty()).then(|| machine::findings(&record.findings));
@@ -137,7 +137,7 @@ pub fn ticket_page(
 struct TicketRow<'a> {
     title: String,
     m: &'a Measurement,
-    bar: Option<Bar>,
+    bar: Option<FigureBar>,
 }
 
 /// Adds one table per test with the regimes of a figure (groups of samples with similar core-to-core round trips), and
@@ -196,7 +196,7 @@ fn about(record: &Record) -> Section {
 
 /// Returns names for several runs: the labels in which they differ, followed by the host if several runs have the same
 /// labels. Without such labels, the names are identifier and host.
-pub fn names(runs: &[Record]) -> Vec<String> {
+pub fn run_names(runs: &[Record]) -> Vec<String> {
     let is_unique = |n: &usize| {
         let short = runs.iter().map(|run| short_id(run, *n));
         short.collect::<BTreeSet<_>>().len() == runs.len()
@@ -219,25 +219,26 @@ fn possible_names(run: &Record, runs: &[Record], characters: usize) -> [String; 
         runs.iter().any(|other| other.labels.get(*key) != runs[0].labels.get(*key))
     });
     let mut own: Vec<(&String, &String)> = own.collect();
-    if own.iter().any(|(key, _)| *key != IMPORT) {
-        own.retain(|(key, _)| *key != IMPORT);
+    if own.iter().any(|(key, _)| *key != IMPORT_LABEL) {
+        own.retain(|(key, _)| *key != IMPORT_LABEL);
     }
-    let is_named = own.iter().any(|(key, _)| *key == COMPARED);
+    let is_named = own.iter().any(|(key, _)| *key == COMPARED_LABEL);
     let mut labels = Vec::new();
     for (key, value) in own {
         match key.as_str() {
             // Runs of `compare --run` are named by the differences between their commands.
-            COMPARED => labels.push(value.clone()),
-            TURNS if is_named => {}
+            COMPARED_LABEL => labels.push(value.clone()),
+            TURNS_LABEL if is_named => {}
             _ => labels.push(format!("{key}={value}")),
         }
     }
     let host = run.machine.host.as_deref().unwrap_or_default();
     let on_host = if host.is_empty() { String::new() } else { format!(" on {host}") };
-    let labels = cut(&labels.join(" "), NAME);
+    let labels = shorten_middle(&labels.join(" "), NAME);
     let id = short_id(run, characters);
-    let [by_host, by_id] = [&labels, &id].map(|first| cut(&format!("{first}{on_host}"), NAME));
-    [labels.clone(), by_host, format!("{labels}, {id}"), cut(host, NAME), by_id]
+    let [by_host, by_id] =
+        [&labels, &id].map(|first| shorten_middle(&format!("{first}{on_host}"), NAME));
+    [labels.clone(), by_host, format!("{labels}, {id}"), shorten_middle(host, NAME), by_id]
 }
 
 /// Returns the first possible name that is unique among all runs, otherwise the last one.
@@ -276,7 +277,7 @@ fn sections(record: &Record, gauge: &dyn Gauge, detail: Detail) -> Vec<Section> 
 fn page_with_node(record: &Record, gauges: &[&dyn Gauge], detail: Detail) -> Page {
     let mut page = page_with_header(record, gauges, detail);
     let node = &mut page.sections[0];
-    node.blocks.append(&mut machine::brief(&record.machine).blocks);
+    node.blocks.append(&mut machine::brief_section(&record.machine).blocks);
     findings(&record.findings, node);
     page
 }
@@ -291,12 +292,12 @@ fn page_with_header(record: &Record, gauges: &[&dyn Gauge], detail: Detail) -> P
     let heading =
         format!("nodegauge {}{host}{processor}, {started}, {seconds}", record.tool.version);
     let head = head::page_head(record);
-    let mut node = Section::new(machine::MACHINE);
+    let mut node = Section::new(machine::MACHINE_SECTION);
     if !record.command.is_empty() {
         node.note("command", command(record));
     }
     node.push(Note::new("trust", head.trust.as_str()).tone(head.tone));
-    if let Some(note) = machine::measured_cache(machine) {
+    if let Some(note) = machine::measured_cache_note(machine) {
         node.push(note);
     }
     let parts = gauges.iter().flat_map(|gauge| sections(record, *gauge, detail));
@@ -326,14 +327,14 @@ fn completed_page(mut page: Page, record: &Record, notices: bool) -> Page {
     }
     let last = page.sections.last_mut().expect("the page has at least one section");
     if !record.complete {
-        last.push(Note::new("incomplete", INCOMPLETE).tone(Tone::Warning));
+        last.push(Note::new("incomplete", INCOMPLETE_RUN).tone(Tone::Warning));
     }
     // Even a page without notices lists what the time budget of the run did not permit.
     for notice in record.notices.iter().filter(|notice| notices || concerns_whole_budget(notice)) {
         last.note("note", notice.single_line());
     }
     if !notices {
-        let noticed = counted(record.notices.len(), "note");
+        let noticed = count_in_words(record.notices.len(), "note");
         last.push(Note::new("more", format!("all figures and {noticed}: -v")).faint());
     }
     terms::explain(&mut page);

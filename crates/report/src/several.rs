@@ -1,9 +1,9 @@
 //! Page of several runs side by side: the differences between the runs, a table that marks the best and the worst run
 //! of each figure, and pictures of the figures that all runs have.
 
-use crate::compare::{detectable_change, differences, listed, pair_obstacle, speed};
-use crate::conclusion::sentence;
-use crate::head::{self, Node};
+use crate::compare::{detectable_change, differences, limited_list, pair_obstacle, relative_speed};
+use crate::conclusion::to_sentence;
+use crate::head::{self, HostAndProcessor};
 use crate::{run, terms};
 use nodegauge_analysis::compare::{
     Design, Pair, Reason, SharedFigure, Side, Verdict, compare, compare_runs,
@@ -13,10 +13,10 @@ use nodegauge_analysis::ratio::closing::{interval_in_words, times_as_fast};
 use nodegauge_gauge::Gauge;
 use nodegauge_gauge::view::{
     self, BarSeries, Bars, Chart, ChartSeries, ColumnList, Drawing, Forest, ForestRow, Head, Note,
-    Page, Picture, Scale, Section, TableCell, Tone, distinct, grouped, sentence,
+    Page, Picture, Scale, Section, TableCell, Tone, distinct, group_by_key, sentence,
 };
 use nodegauge_measure::keys::Registry;
-use nodegauge_measure::quantity::{counted, number_form};
+use nodegauge_measure::quantity::{count_in_words, number_form};
 use nodegauge_measure::record::{Measurement, Record, Status};
 use nodegauge_measure::stats::Better;
 
@@ -35,21 +35,21 @@ pub fn page(
     registry: &Registry,
     others: &dyn Fn(&Record) -> Vec<Record>,
 ) -> Page {
-    let names = run::names(runs);
+    let run_names = run::run_names(runs);
     let known = compare_runs(runs, registry);
-    let name_texts: Vec<&str> = names.iter().map(String::as_str).collect();
-    let mut sections = vec![legend(runs, &names), differences(&known.differences, &name_texts)];
-    for (test, figures) in grouped(&known.figures, |shared| shared.first().test.as_str()) {
+    let name_texts: Vec<&str> = run_names.iter().map(String::as_str).collect();
+    let mut sections = vec![legend(runs, &run_names), differences(&known.differences, &name_texts)];
+    for (test, figures) in group_by_key(&known.figures, |shared| shared.first().test.as_str()) {
         // A record of a later version may contain tests that are missing in the registry.
         let mut tests = registry.kinds().iter().flat_map(|kind| kind.tests.iter());
         let id = tests.find(|known_test| **known_test == test).copied().unwrap_or("figures");
-        sections.push(section(id, test, &figures, &names));
+        sections.push(section(id, test, &figures, &run_names));
     }
     let headlines =
         gauges.iter().flat_map(|gauge| runs.iter().map(move |run| gauge.headlines(run)));
     let heads: Vec<&Measurement> = headlines.flatten().filter_map(|head| head.figure).collect();
     let side = |run: usize| Side {
-        asked: names[run].clone(),
+        asked: run_names[run].clone(),
         runs: vec![runs[run].clone()],
         others: others(&runs[run]),
     };
@@ -62,13 +62,13 @@ pub fn page(
     let decided = compared.iter().filter_map(|shared| verdict(shared, &side, registry));
     let mut verdicts: Vec<String> = decided.collect();
     if verdicts.is_empty() {
-        verdicts.extend(compared.first().map(|shared| undecided_reason(shared, &names)));
+        verdicts.extend(compared.first().map(|shared| undecided_reason(shared, &run_names)));
     }
     if verdicts.is_empty() {
         verdicts.push("no figure is in all runs".to_owned());
     }
-    let conclusion = Some(sentence(&verdicts.join("; ")));
-    let ratios = ratios(&names, &known.figures, &heads, &side, registry);
+    let conclusion = Some(to_sentence(&verdicts.join("; ")));
+    let ratios = ratios(&run_names, &known.figures, &heads, &side, registry);
     let head = Some(head(runs, &known.figures, &ratios));
     if let Some(reason) = &ratios.without_interval {
         sections[0].push(view::Block::Text(format!("no interval: {reason}")));
@@ -100,7 +100,7 @@ fn head(runs: &[Record], figures: &[SharedFigure<'_>], ratios: &Ratios) -> Head 
     let unsure = ratios.without_interval_in_words();
     let is_sure = usable == count && unsure.is_none();
     let tone = if is_sure { Tone::Plain } else { Tone::Warning };
-    let counted_figures = counted(count, "figure");
+    let counted_figures = count_in_words(count, "figure");
     let trust = match count {
         0 => "Nothing can be compared: the tables have the figures of each run.".to_owned(),
         _ => {
@@ -115,8 +115,9 @@ fn head(runs: &[Record], figures: &[SharedFigure<'_>], ratios: &Ratios) -> Head 
             format!("{usable} {are} valid and comparable{unsure}.")
         }
     };
-    let nodes =
-        runs.iter().map(|run| Node::new(run.machine.host.as_deref(), &run.machine.processor));
+    let nodes = runs
+        .iter()
+        .map(|run| HostAndProcessor::new(run.machine.host.as_deref(), &run.machine.processor));
     let title = head::node_names(nodes);
     Head { title, facts: facts(runs), trust, tone, findings: Vec::new() }
 }
@@ -223,7 +224,7 @@ fn legend(runs: &[Record], names: &[String]) -> Section {
     let mut section = Section::new("runs");
     let columns = ColumnList::<(&Record, &String)>::new()
         .left("run", |(_, name)| TableCell::text(*name).tone(Tone::Strong))
-        .left("started", |(run, _)| sentence::minute(&run.started))
+        .left("started", |(run, _)| sentence::start_minute(&run.started))
         .left("host", |(run, _)| run.machine.host.clone().unwrap_or_else(|| "-".to_owned()))
         .left("id", |(run, _)| run.id.clone())
         .left("command", |(run, _)| {
@@ -243,8 +244,9 @@ fn section(
     names: &[String],
 ) -> Section {
     let mut section = Section::new(id);
-    let columns =
-        ColumnList::<&SharedFigure<'_>>::new().left(test, |shared| shared.title.clone()).each(
+    let columns = ColumnList::<&SharedFigure<'_>>::new()
+        .left(test, |shared| shared.title.clone())
+        .columns_for_each(
             names.iter().enumerate(),
             |(_, name)| (*name).clone(),
             |shared, (run, _)| cell(shared.runs[*run], *run, shared.best_and_worst()),
@@ -252,11 +254,11 @@ fn section(
     let (all, some): (Vec<&SharedFigure<'_>>, Vec<&SharedFigure<'_>>) =
         figures.iter().copied().partition(|shared| shared.is_in_all_runs());
     let groups = [("", &all), ("only in some of the runs", &some)].into_iter();
-    section.push(columns.grouped(groups.filter(|(_, part)| !part.is_empty())));
+    section.push(columns.grouped_table(groups.filter(|(_, part)| !part.is_empty())));
     let obstacles = figures.iter().flat_map(|of| of.obstacles.iter().map(move |why| (why, of)));
-    for (why, of) in grouped(obstacles, |(why, _)| *why) {
+    for (why, of) in group_by_key(obstacles, |(why, _)| *why) {
         let affected: Vec<String> = of.iter().map(|(_, shared)| shared.title.clone()).collect();
-        let text = format!("{}: not comparable: {why}", listed(&affected));
+        let text = format!("{}: not comparable: {why}", limited_list(&affected));
         section.push(Note::new("why", text).tone(Tone::Warning));
     }
     section.blocks.extend(doubts(figures, names).into_iter().map(Into::into));
@@ -274,16 +276,16 @@ fn doubts(figures: &[&SharedFigure<'_>], names: &[String]) -> Vec<Note> {
     for (run, name) in names.iter().enumerate() {
         let finish_run = figures.iter().filter_map(|shared| Some((shared.runs[run]?, shared)));
         let doubted = finish_run.filter_map(|(m, of)| Some((m.validity.reasons.first()?, m, of)));
-        for (why, of) in grouped(doubted, |(why, ..)| *why) {
+        for (why, of) in group_by_key(doubted, |(why, ..)| *why) {
             let titles: Vec<String> = of.iter().map(|(.., shared)| shared.title.clone()).collect();
-            let text = format!("{}: {why}", listed(&titles));
+            let text = format!("{}: {why}", limited_list(&titles));
             found.push(((of[0].1.validity.status, text), name));
         }
     }
     let mut notes = Vec::new();
-    for ((status, text), of) in grouped(found, |(doubt, _)| doubt.clone()) {
+    for ((status, text), of) in group_by_key(found, |(doubt, _)| doubt.clone()) {
         let runs: Vec<String> = of.into_iter().map(|(_, name)| name.clone()).collect();
-        let runs = if runs.len() == names.len() { "all".to_owned() } else { listed(&runs) };
+        let runs = if runs.len() == names.len() { "all".to_owned() } else { limited_list(&runs) };
         notes.push(Note::doubt(status, format!("{runs}: {text}")));
     }
     notes
@@ -311,7 +313,7 @@ fn result(m: Option<&Measurement>) -> Option<f64> {
 /// Returns pictures of curves over size, with one curve per run.
 fn curves(figures: &[&SharedFigure<'_>], names: &[String]) -> Vec<Picture> {
     let sized = figures.iter().filter(|shared| shared.size.is_some());
-    let same = grouped(sized, |shared| (shared.curve.as_str(), shared.first().unit));
+    let same = group_by_key(sized, |shared| (shared.curve.as_str(), shared.first().unit));
     let pictures = same.into_iter().filter_map(|((title, unit), of)| {
         let series = names.iter().enumerate().map(|(run, name)| curve(run, name, &of));
         let series: Vec<ChartSeries> = series.filter(|one| !one.dots.is_empty()).collect();
@@ -351,21 +353,22 @@ fn bars(test: &str, figures: &[&SharedFigure<'_>], names: &[String]) -> Vec<Pict
         });
         shared.size.is_none() || curve.count() == 1
     });
-    let pictures = grouped(alone, |shared| shared.first().unit).into_iter().map(|(unit, of)| {
-        let shown = &of[..of.len().min(GROUPS)];
-        let series = names.iter().enumerate().map(|(run, name)| BarSeries {
-            name: name.clone(),
-            values: shown.iter().map(|shared| bar_value(shared.runs[run])).collect(),
+    let pictures =
+        group_by_key(alone, |shared| shared.first().unit).into_iter().map(|(unit, of)| {
+            let shown = &of[..of.len().min(GROUPS)];
+            let series = names.iter().enumerate().map(|(run, name)| BarSeries {
+                name: name.clone(),
+                values: shown.iter().map(|shared| bar_value(shared.runs[run])).collect(),
+            });
+            let groups = shown.iter().map(|shared| shared.title.clone()).collect();
+            let more = of.len() - shown.len();
+            let title = match more {
+                0 => format!("{test}, {}", unit.symbol()),
+                n => format!("{test}, {}: {n} more in the table", unit.symbol()),
+            };
+            let drawing = Drawing::Bars(Bars { unit, groups, series: series.collect() });
+            Picture { title, drawing }
         });
-        let groups = shown.iter().map(|shared| shared.title.clone()).collect();
-        let more = of.len() - shown.len();
-        let title = match more {
-            0 => format!("{test}, {}", unit.symbol()),
-            n => format!("{test}, {}: {n} more in the table", unit.symbol()),
-        };
-        let drawing = Drawing::Bars(Bars { unit, groups, series: series.collect() });
-        Picture { title, drawing }
-    });
     pictures.collect()
 }
 
@@ -415,7 +418,7 @@ fn verdict(
     let best = &best_side.asked;
     let worst = &worst_side.asked;
     let title = &shared.title;
-    Some(match (pair.verdict, speed(&pair, Verdict::Faster)) {
+    Some(match (pair.verdict, relative_speed(&pair, Verdict::Faster)) {
         (Verdict::Faster, Some((ratio, ci95))) => {
             let times = times_as_fast(ratio, Some(ci95), worst);
             format!("{best} is {times} in {title} ({})", interval_in_words(ci95))

@@ -1,7 +1,7 @@
 //! Explanations of terms that only this project or one benchmark suite uses. Each explanation is printed where its term
 //! first appears on a page.
 
-use crate::machine::MACHINE;
+use crate::machine::MACHINE_SECTION;
 use nodegauge_gauge::view::{Block, Drawing, Page, Section, Table, TableCell};
 use nodegauge_placement::LecturePolicy;
 use std::collections::BTreeSet;
@@ -33,7 +33,7 @@ const POLICY: &str = "policy";
 pub(crate) fn explain(page: &mut Page) {
     let mut known: BTreeSet<&str> = BTreeSet::new();
     let mut policies: BTreeSet<u8> = BTreeSet::new();
-    for section in page.sections.iter_mut().filter(|section| section.id != MACHINE) {
+    for section in page.sections.iter_mut().filter(|section| section.id != MACHINE_SECTION) {
         let words = section_words(section);
         let mut lines = Vec::new();
         for (term, explanation) in TERMS {
@@ -48,7 +48,7 @@ pub(crate) fn explain(page: &mut Page) {
         let met: BTreeSet<u8> = section_policies(section, &words);
         let new: Vec<u8> = met.difference(&policies).copied().collect();
         let described = new.iter().filter_map(|number| {
-            Some(format!("{number} = {}", LecturePolicy::new(*number)?.describe()))
+            Some(format!("{number} = {}", LecturePolicy::new(*number)?.description()))
         });
         let described: Vec<String> = described.collect();
         if !described.is_empty() {

@@ -3,12 +3,12 @@
 mod chart;
 
 use crate::head;
-use crate::machine::MACHINE;
+use crate::machine::MACHINE_SECTION;
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Width, presets};
 use nodegauge_gauge::view::{
     Block, Chart, HeatMaps, Note, Page, Section, Table, TableCell, Tone, wrap,
 };
-use nodegauge_measure::legible::{escaped, escaped_lines};
+use nodegauge_measure::legible::{escape_controls, escape_lines};
 
 /// Width of the column of labels.
 const LABEL: usize = 11;
@@ -82,7 +82,7 @@ fn escape(tone: Tone) -> &'static str {
 /// its output.
 pub fn page(page: &Page, style: Style) -> String {
     let mut out = String::new();
-    for line in heading(&escaped(&page.heading), usize::from(style.width)) {
+    for line in heading(&escape_controls(&page.heading), usize::from(style.width)) {
         out.push_str(&format!("{}\n", style.toned(Tone::Strong, &line)));
     }
     let mut conclusion = page.conclusion.as_deref();
@@ -95,7 +95,7 @@ pub fn page(page: &Page, style: Style) -> String {
     let head = head::head_section(page);
     let sections = head.iter().chain(&page.sections);
     for section in sections.filter(|section| !section.blocks.is_empty()) {
-        if section.id != MACHINE {
+        if section.id != MACHINE_SECTION {
             conclude(&mut out);
         }
         begin_part(&mut out);
@@ -115,7 +115,7 @@ fn heading(text: &str, width: usize) -> Vec<String> {
 
 /// Formats the heading of a block, wrapped at the width of the terminal.
 fn heading_lines(text: &str, tone: Tone, style: Style) -> String {
-    let lines = wrap(&escaped(text), usize::from(style.width));
+    let lines = wrap(&escape_controls(text), usize::from(style.width));
     lines.iter().map(|line| format!("{}\n", style.toned(tone, line))).collect()
 }
 
@@ -134,7 +134,7 @@ pub fn section(section: &Section, style: Style) -> String {
 fn block(block: &Block, style: Style) -> String {
     match block {
         Block::Heading(text) => heading_lines(text, Tone::Strong, style),
-        Block::Text(text) => self::text(&escaped(text), style),
+        Block::Text(text) => self::text(&escape_controls(text), style),
         Block::Note(note) => self::note(note, style),
         Block::Table(table) => self::table(&legible(table), style),
         Block::Chart(chart) => chart::chart(&legible_chart(chart), style),
@@ -151,8 +151,8 @@ fn block(block: &Block, style: Style) -> String {
 fn note(note: &Note, style: Style) -> String {
     let indent = if note.nested { LABEL } else { 0 };
     let width = (usize::from(style.width).min(PROSE) - indent).max(40) - LABEL;
-    let text = if note.has_lines { escaped_lines(&note.text) } else { escaped(&note.text) };
-    let own_label = escaped(&note.label);
+    let text = if note.has_lines { escape_lines(&note.text) } else { escape_controls(&note.text) };
+    let own_label = escape_controls(&note.label);
     let tone = if note.tone == Tone::Plain { Tone::Strong } else { note.tone };
     let mut out = String::new();
     let mut lines: Vec<String> = text.lines().flat_map(|line| wrap(line, width)).collect();
@@ -177,12 +177,13 @@ fn legible(table: &Table) -> Table {
     let cells = legible.rows.iter_mut().flatten();
     let headings = legible.headings.iter_mut().map(|(_, heading)| heading);
     for cell in cells.chain(headings) {
-        let shown = if cell.has_lines { escaped_lines(&cell.text) } else { escaped(&cell.text) };
+        let shown =
+            if cell.has_lines { escape_lines(&cell.text) } else { escape_controls(&cell.text) };
         cell.text = shown.into_owned();
     }
     let titles = legible.columns.iter_mut().map(|column| &mut column.title);
     for title in titles.chain(&mut legible.optional) {
-        *title = escaped(title).into_owned();
+        *title = escape_controls(title).into_owned();
     }
     legible
 }
@@ -191,7 +192,7 @@ fn legible(table: &Table) -> Table {
 fn legible_chart(chart: &Chart) -> Chart {
     let mut legible = chart.clone();
     for series in &mut legible.series {
-        series.name = escaped(&series.name).into_owned();
+        series.name = escape_controls(&series.name).into_owned();
     }
     legible
 }
@@ -201,7 +202,7 @@ fn legible_maps(maps: &HeatMaps) -> HeatMaps {
     let mut legible = maps.clone();
     let titles = legible.maps.iter_mut().map(|map| &mut map.title);
     for name in legible.rows.iter_mut().chain(&mut legible.columns).chain(titles) {
-        *name = escaped(name).into_owned();
+        *name = escape_controls(name).into_owned();
     }
     legible
 }
@@ -487,7 +488,7 @@ mod tests {
     #[test]
     fn column_heading_is_not_split_and_omitted_columns_are_listed() {
         let mut one = Table::new(&["host", ">triad bandwidth", ">runs"]);
-        one.row(["n01".into(), "380.0 GB/s".into(), "1".into()]);
+        one.push_row(["n01".into(), "380.0 GB/s".into(), "1".into()]);
         let style = Style { width: 24, colour: false };
         let whole = super::table(&one, style);
         assert!(whole.contains("runs"), "{whole}");
@@ -501,11 +502,11 @@ mod tests {
     #[test]
     fn headings_keep_their_rows_if_a_column_wraps() {
         let mut one = Table::new(&["hpl", ">A", "verdict"]);
-        one.heading("a heading that is longer than all its columns");
-        one.row(["rating".into(), "1.5".into(), "no confidence".into()]);
-        one.row(["dgemm".into(), "2".into(), "faster".into()]);
-        one.heading("");
-        one.row(["peak".into(), "3".into(), "faster".into()]);
+        one.push_heading("a heading that is longer than all its columns");
+        one.push_row(["rating".into(), "1.5".into(), "no confidence".into()]);
+        one.push_row(["dgemm".into(), "2".into(), "faster".into()]);
+        one.push_heading("");
+        one.push_row(["peak".into(), "3".into(), "faster".into()]);
         let text = super::table(&one, Style { width: 26, colour: false });
         let rows = "  rating  1.5  no\n               confidence\n  dgemm     2  faster\npeak        3  faster\n";
         let heading = "a heading that is longer\nthan all its columns";
@@ -516,8 +517,8 @@ mod tests {
     fn foreign_text_cannot_control_the_terminal_or_begin_a_line() {
         let hostile = "\x1b[31mred\x1b[8m\x1b]0;title\x07\r\nfake\u{202e}";
         let mut cells = Table::new(&["what", ""]);
-        cells.heading(hostile);
-        cells.row([hostile.into(), hostile.into()]);
+        cells.push_heading(hostile);
+        cells.push_row([hostile.into(), hostile.into()]);
         let blocks = vec![
             Block::Heading(hostile.to_owned()),
             Block::Note(Note::new("host", hostile)),
@@ -534,8 +535,12 @@ mod tests {
     #[test]
     fn colours_do_not_change_the_layout() {
         let mut one = Table::new(&["what", ">A", "verdict"]);
-        one.row(["copy".into(), TableCell::text("7").tone(Tone::Bad), "no confidence".into()]);
-        one.row(["add".into(), "35".into(), TableCell::text("much faster").tone(Tone::Strong)]);
+        one.push_row(["copy".into(), TableCell::text("7").tone(Tone::Bad), "no confidence".into()]);
+        one.push_row([
+            "add".into(),
+            "35".into(),
+            TableCell::text("much faster").tone(Tone::Strong),
+        ]);
         let plain = super::table(&one, Style { width: 22, colour: false });
         let coloured = super::table(&one, Style { width: 22, colour: true });
         assert!(coloured.contains("  \x1b[1;31m7\x1b[0m  no\n"), "{coloured:?}");
@@ -547,7 +552,7 @@ mod tests {
     #[test]
     fn bars_are_omitted_if_narrow_and_grow_on_wide_terminals() {
         let mut one = Table::new(&["what", ">GB/s", ""]);
-        one.row(["random_write".into(), "7".into(), TableCell::bar(Fraction(1.0))]);
+        one.push_row(["random_write".into(), "7".into(), TableCell::bar(Fraction(1.0))]);
         let narrow = super::table(&one, Style { width: 20, colour: false });
         assert_eq!(narrow, "what          GB/s\nrandom_write     7\n");
         let wide = super::table(&one, Style { width: 200, colour: false });
@@ -559,7 +564,7 @@ mod tests {
         let names: Vec<String> = (0..30).map(|i| format!("n{i:02}")).collect();
         let columns = nodegauge_gauge::view::ColumnList::<String>::new()
             .left("ns", String::clone)
-            .each(&names, |to| (*to).clone(), |from, to| format!("{from}{to}"));
+            .columns_for_each(&names, |to| (*to).clone(), |from, to| format!("{from}{to}"));
         let matrix = columns.table(&names);
         for width in 40..=200 {
             let text = super::table(&matrix, Style { width, colour: false });
@@ -573,7 +578,7 @@ mod tests {
     #[test]
     fn last_column_keeps_numbers_with_their_units() {
         let mut one = Table::new(&["figure", "remark"]);
-        one.row(["triad".into(), "too slow: 12 GB/s, use --budget 10".into()]);
+        one.push_row(["triad".into(), "too slow: 12 GB/s, use --budget 10".into()]);
         for width in 20..=60 {
             let text = super::table(&one, Style { width, colour: true });
             assert!(text.contains("12 GB/s") && text.contains("--budget 10"), "{width}: {text}");
@@ -583,8 +588,8 @@ mod tests {
     #[test]
     fn bars_fill_the_remaining_width() {
         let mut one = Table::new(&["what", ">GB/s", ""]);
-        one.row(["copy".into(), "7".into(), TableCell::bar(Fraction(1.0))]);
-        one.row(["scale".into(), "3.5".into(), TableCell::bar(Fraction(0.5))]);
+        one.push_row(["copy".into(), "7".into(), TableCell::bar(Fraction(1.0))]);
+        one.push_row(["scale".into(), "3.5".into(), TableCell::bar(Fraction(0.5))]);
         let text = super::table(&one, Style { width: 24, colour: false });
         assert_eq!(text, "what   GB/s\ncopy      7  ###########\nscale   3.5  ######\n");
         one.headings = vec![(0, "all".into())];

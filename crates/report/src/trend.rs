@@ -1,7 +1,7 @@
 //! Page of many runs over time. Every headline figure is plotted over the start times of the runs. Bands show regimes
 //! (sequences of runs with similar core-to-core round trips); gaps show periods without runs.
 
-use crate::conclusion::sentence;
+use crate::conclusion::to_sentence;
 use crate::{head, terms};
 use nodegauge_analysis::compare::{RegimeFigures, parts};
 use nodegauge_analysis::facts::machine_changes;
@@ -10,11 +10,11 @@ use nodegauge_gauge::Gauge;
 use nodegauge_gauge::view::sentence::mark_doubted;
 use nodegauge_gauge::view::{
     self, ColumnList, Drawing, Head, Note, Page, Picture, Section, Table, TableCell, Tone, Trend,
-    TrendBand, TrendDot, TrendSeries, grouped, sentence,
+    TrendBand, TrendDot, TrendSeries, group_by_key, sentence,
 };
 use nodegauge_measure::Unit;
 use nodegauge_measure::keys::Registry;
-use nodegauge_measure::quantity::{counted, number_form};
+use nodegauge_measure::quantity::{count_in_words, number_form};
 use nodegauge_measure::record::{self, Machine, Measurement, Record, Status};
 use nodegauge_measure::regime::{self, Regime};
 use nodegauge_measure::stats::{self, Better};
@@ -95,7 +95,7 @@ impl TrendRuns {
             self.without_start += 1;
             return;
         };
-        let started = sentence::minute(&run.started);
+        let started = sentence::start_minute(&run.started);
         let first = self.span.as_ref().map_or(&started, |(first, _)| first).clone();
         self.span = Some((first, started.clone()));
         let host = &run.machine.host;
@@ -156,7 +156,7 @@ impl TrendRuns {
             several => format!(" on {} hosts", several.len()),
         };
         let (from, to) = self.span.clone().unwrap_or_default();
-        let runs = counted(self.count, "run");
+        let runs = count_in_words(self.count, "run");
         let heading =
             format!("nodegauge: trend of {runs} with label {label}{on}, {from} to {to} UTC");
         let mut about = Section::new("runs");
@@ -164,7 +164,7 @@ impl TrendRuns {
         if self.without_start > 0 {
             about.note(
                 "left out",
-                format!("{} without a start time", counted(self.without_start, "run")),
+                format!("{} without a start time", count_in_words(self.without_start, "run")),
             );
         }
         if self.figures.is_empty() {
@@ -174,12 +174,15 @@ impl TrendRuns {
         for change in self.changes.iter().take(LISTED) {
             about.push(Note::new("changed", change.text.as_str()).tone(Tone::Warning));
         }
-        about.note_if("", (more > 0).then(|| counted(more, "more change") + " of the machine"));
+        about.note_if(
+            "",
+            (more > 0).then(|| count_in_words(more, "more change") + " of the machine"),
+        );
         let mut sections: Vec<Section> = Vec::new();
         let mut sentences = Vec::new();
         let first = self.figures.first().map(|figure| figure.title);
         let mut of_first = Vec::new();
-        let kinds = grouped(&self.figures, |figure| {
+        let kinds = group_by_key(&self.figures, |figure| {
             (figure.title, figure.what, figure.unit, figure.host.as_deref())
         });
         for ((title, ..), figures) in kinds {
@@ -201,7 +204,7 @@ impl TrendRuns {
         }
         sections.push(about);
         of_first.truncate(IN_CONCLUSION);
-        let conclusion = (!of_first.is_empty()).then(|| sentence(&of_first.join("; ")));
+        let conclusion = (!of_first.is_empty()).then(|| to_sentence(&of_first.join("; ")));
         // A single sentence becomes the conclusion.
         sections.extend((sentences.len() > 1).then(|| view::summary_section(sentences)));
         let head = Some(self.head(label, &runs, [&from, &to]));
@@ -420,7 +423,7 @@ impl TrendFigure {
                 let [first, last] = [from, to].map(time_in_words);
                 format!(
                     "{} without runs, the longest from {first} to {last}",
-                    counted(gaps.len(), "gap")
+                    count_in_words(gaps.len(), "gap")
                 )
             }),
         );
@@ -443,7 +446,7 @@ impl TrendFigure {
         if regimes.is_empty() {
             return table;
         }
-        table.heading("by regime; a run counts in every regime in which it has samples");
+        table.push_heading("by regime; a run counts in every regime in which it has samples");
         let kinds = regimes.iter().enumerate().map(|(i, regime)| (Some(i), named(regime)));
         for (kind, regime) in kinds.chain([(None, "unknown".to_owned())]) {
             let mut runs = 0;
@@ -478,7 +481,7 @@ impl TrendFigure {
         }
         reasons.sort_by_key(|(.., count)| std::cmp::Reverse(*count));
         for (status, why, count) in reasons.into_iter().take(LISTED) {
-            section.push(Note::doubt(status, format!("{}: {why}", counted(count, "run"))));
+            section.push(Note::doubt(status, format!("{}: {why}", count_in_words(count, "run"))));
         }
     }
 
@@ -526,7 +529,7 @@ impl TrendFigure {
             values.in_words(values.min()?),
             values.in_words(values.max()?),
             values.in_words(values.median()),
-            counted(values.values.len(), "run"),
+            count_in_words(values.values.len(), "run"),
         ))
     }
 }
@@ -535,13 +538,13 @@ impl TrendFigure {
 fn run_regimes<'a>(runs: impl IntoIterator<Item = &'a TrendRun>) -> Vec<Regime> {
     let parts = runs.into_iter().flat_map(|run| &run.parts);
     let trips: Vec<f64> = parts.filter_map(|part| part.round_trip).collect();
-    let regimes = regime::regimes(&trips);
+    let regimes = regime::find_regimes(&trips);
     if regimes.len() > 1 { regimes } else { Vec::new() }
 }
 
 fn time_in_words(at: f64) -> String {
     let time = record::rfc3339(UNIX_EPOCH + Duration::from_secs_f64(at));
-    time.map_or_else(|| "?".to_owned(), |text| sentence::minute(&text))
+    time.map_or_else(|| "?".to_owned(), |text| sentence::start_minute(&text))
 }
 
 fn named(regime: &Regime) -> String {

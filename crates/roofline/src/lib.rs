@@ -13,10 +13,10 @@ pub use counted::Counters;
 pub use plan::{RooflineOptions, RooflinePlan};
 pub use point::GivenPoint;
 
-use nodegauge_analysis::expect::Figures;
+use nodegauge_analysis::expect::PossibleFigures;
 use nodegauge_gauge::roofline::{
-    BANDWIDTH, GAUGE, KERNEL, ONE_THREAD, PEAK, POINT, Roofline, RooflinePoint,
-    RooflinePointConfig, intensity,
+    BANDWIDTH, GAUGE, KERNEL, ONE_THREAD_SUFFIX, PEAK, POINT, Roofline, RooflinePoint,
+    RooflinePointConfig, format_intensity,
 };
 use nodegauge_gauge::view::Section;
 use nodegauge_gauge::{Detail, Gauge};
@@ -38,7 +38,7 @@ fn roof_position(m: &Measurement) -> Option<(String, f64)> {
 
 /// Appends the points to the measured figures, and compares every point and kernel with the roof at its operations per
 /// byte.
-pub fn place(measured: Vec<Measurement>, points: Vec<RooflinePoint>) -> Vec<Measurement> {
+pub fn place_points(measured: Vec<Measurement>, points: Vec<RooflinePoint>) -> Vec<Measurement> {
     let measured = doubt_low_ceilings(measured);
     let roofline = Roofline::from_figures(&measured, false);
     let points = points.into_iter().map(RooflinePoint::measurement);
@@ -50,7 +50,7 @@ fn compare_with_roof(m: Measurement, roofline: &Roofline) -> Measurement {
     let roof = roof_position(&m).filter(|_| m.value.is_some());
     let roof = roof.and_then(|(level, x)| Some((roofline.roof(&level, x)?, x)));
     let Some((roof, x)) = roof else { return m };
-    let m = m.limit(roof.at(x), format!("{} at {} FLOP/B", roof.in_words(), intensity(x)));
+    let m = m.limit(roof.at(x), format!("{} at {} FLOP/B", roof.in_words(), format_intensity(x)));
     let mut validity = m.validity.clone();
     if let Some(limit) = m.limit.as_ref().filter(|limit| limit.fraction.0 > 1.0 + MAX_EXCESS) {
         let above = Fraction(limit.fraction.0 - 1.0).in_whole_percent();
@@ -65,7 +65,7 @@ fn compare_with_roof(m: Measurement, roofline: &Roofline) -> Measurement {
 fn doubt_low_ceilings(measured: Vec<Measurement>) -> Vec<Measurement> {
     let of_one: HashMap<String, f64> = measured
         .iter()
-        .filter_map(|m| Some((m.name.strip_suffix(ONE_THREAD)?.to_owned(), m.value?)))
+        .filter_map(|m| Some((m.name.strip_suffix(ONE_THREAD_SUFFIX)?.to_owned(), m.value?)))
         .collect();
     let doubted = measured.into_iter().map(|m| {
         let is_ceiling = [BANDWIDTH, PEAK].contains(&m.test.as_str());
@@ -86,9 +86,9 @@ fn doubt_low_ceilings(measured: Vec<Measurement>) -> Vec<Measurement> {
 }
 
 /// Returns the figures that the points will have, so that `--expect` can be checked before the run.
-pub fn figures(points: &[RooflinePoint]) -> Figures {
+pub fn figures(points: &[RooflinePoint]) -> PossibleFigures {
     let names = points.iter().map(|point| point.name.as_str());
-    Figures::new(GAUGE, POINT, names, &[Unit::FlopsPerSecond]).with_known_limit(true)
+    PossibleFigures::new(GAUGE, POINT, names, &[Unit::FlopsPerSecond]).with_known_limit(true)
 }
 
 /// Gauge of rooflines: ceilings that other gauges measure, and points under them.

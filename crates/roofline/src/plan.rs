@@ -1,10 +1,10 @@
 //! Plan of a roofline: points, and ceilings for all threads and for a single thread, which other gauges measure.
 
 use crate::counted::{Counters, count_program};
-use crate::{GivenPoint, figures, place};
-use nodegauge_analysis::expect::Figures;
+use crate::{GivenPoint, figures, place_points};
+use nodegauge_analysis::expect::PossibleFigures;
 use nodegauge_gauge::roofline::{
-    CeilingsPart, CeilingsRequest, GAUGE, MEMORY, NoPoint, ONE_THREAD, RooflinePoint,
+    CeilingsRequest, GAUGE, MEMORY, NoPoint, ONE_THREAD_SUFFIX, RooflinePoint, RooflineThreads,
 };
 use nodegauge_gauge::{ExpectedCost, Gauge, PlannedRun, Site, run_part, with_failure_as_notice};
 use nodegauge_measure::record::Record;
@@ -31,7 +31,7 @@ pub struct RooflineOptions<'a> {
     /// Exact number of samples, regardless of the time.
     pub samples: Option<usize>,
     /// Points that the user gave.
-    pub given: &'a [GivenPoint],
+    pub given_points: &'a [GivenPoint],
     /// Program to run once while its operations and bytes are counted.
     pub program: Option<CommandLine>,
     /// Function that returns the newest saved run of this node that contains a figure. Its arguments are the test and
@@ -69,7 +69,7 @@ impl RooflinePlan {
         options: RooflineOptions<'_>,
     ) -> Result<Self, Failure> {
         let team = options.placement.team_request(&site.topology, GAUGE)?;
-        let mut points = given_points(site, options.given)?;
+        let mut points = given_points(site, options.given_points)?;
         let mut left_out = Vec::new();
         if options.program.is_some() {
             // Checks that the counters are available before the first measurement.
@@ -84,11 +84,20 @@ impl RooflinePlan {
             None
         };
         let share_of_all = if one.is_some() { ALL_THREADS_SHARE } else { 1.0 };
-        let mut parts_asked =
-            vec![CeilingsPart { placement: &all, suffix: "", share: share_of_all, kernels: true }];
+        let mut parts_asked = vec![RooflineThreads {
+            placement: &all,
+            suffix: "",
+            share: share_of_all,
+            kernels: true,
+        }];
         if let Some(placement) = &one {
             let share = 1.0 - share_of_all;
-            parts_asked.push(CeilingsPart { placement, suffix: ONE_THREAD, share, kernels: false });
+            parts_asked.push(RooflineThreads {
+                placement,
+                suffix: ONE_THREAD_SUFFIX,
+                share,
+                kernels: false,
+            });
         }
         // The capacity of the caches may already have been measured, within the user's time.
         let limits = Limits::from_budget(options.budget, options.samples);
@@ -105,7 +114,7 @@ impl RooflinePlan {
         // Saved figures were measured with the default placement. With another placement, they do not belong under this
         // roof.
         if team.request == PlacementRequest::default() {
-            for point in gauges.iter().flat_map(|gauge| gauge.points(options.newest)) {
+            for point in gauges.iter().flat_map(|gauge| gauge.roofline_points(options.newest)) {
                 match point {
                     Ok(point) => points.push(point),
                     Err(NoPoint(why)) => left_out.push(Notice::new(NoticeId::LeftOut, GAUGE, why)),
@@ -127,12 +136,12 @@ impl PlannedRun for RooflinePlan {
         }
     }
 
-    fn figures(&self, site: &Site) -> Vec<Figures> {
+    fn figures(&self, site: &Site) -> Vec<PossibleFigures> {
         // With `--perf`, the name of the point is not known in advance.
         if self.program.is_some() {
             return Vec::new();
         }
-        let mut all: Vec<Figures> =
+        let mut all: Vec<PossibleFigures> =
             self.parts.iter().flat_map(|part| part.planned.figures(site)).collect();
         all.push(figures(&self.points));
         all
@@ -167,10 +176,10 @@ impl PlannedRun for RooflinePlan {
             found.notices.push(Notice::no_time_left(GAUGE, &what));
         }
         if let Some(program) = self.program.filter(|_| !found.is_interrupted()) {
-            observer.phase(&format!("running {program}"));
-            points.push(count_program(program, &|| observer.interrupted())?);
+            observer.begin_phase(&format!("running {program}"));
+            points.push(count_program(program, &|| observer.is_interrupted())?);
         }
-        found.measurements = place(found.measurements, points);
+        found.measurements = place_points(found.measurements, points);
         Ok(found)
     }
 }
@@ -215,7 +224,7 @@ fn planned_parts(
 ) -> Result<Vec<GaugeCeilings>, Failure> {
     let mut parts = Vec::new();
     for gauge in gauges {
-        if let Some(planned) = gauge.ceilings(site, &ask)? {
+        if let Some(planned) = gauge.ceilings_plan(site, &ask)? {
             parts.push(GaugeCeilings { gauge: *gauge, planned });
         }
     }

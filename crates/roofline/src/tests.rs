@@ -35,7 +35,7 @@ fn given(text: &str) -> RooflinePoint {
 fn points_and_kernels_are_compared_with_their_roof() {
     let kernel = json!({"level": "L1", "kernel": "axpy", "flops_per_byte": 1.0 / 12.0});
     let all = [measured(), vec![figure(KERNEL, "L1_axpy", 10e9, kernel)]].concat();
-    let placed = place(all, vec![given("spmv,1e9,8e9,1"), given("wrong,1e9,8e9,0.1")]);
+    let placed = place_points(all, vec![given("spmv,1e9,8e9,1"), given("wrong,1e9,8e9,0.1")]);
     let of = |name: &str| placed.iter().find(|m| m.name == name).unwrap();
     let limit = |name: &str| of(name).limit.clone().unwrap();
     assert!((limit("L1_axpy").fraction.0 - 0.6).abs() < 1e-12);
@@ -47,13 +47,13 @@ fn points_and_kernels_are_compared_with_their_roof() {
     assert!(of("wrong").validity.reasons[0].starts_with("700 % above its roof"));
     assert_eq!(of("fma").limit, None);
     // No roof exists for this memory level, so the point has no limit.
-    let above = place(measured(), vec![given("x,1,1,1,L4")]);
+    let above = place_points(measured(), vec![given("x,1,1,1,L4")]);
     assert_eq!(above.last().unwrap().limit, None);
 }
 
 #[test]
 fn page_has_a_logarithmic_chart_and_every_figure() {
-    let placed = place(measured(), vec![given("spmv,1e9,8e9,1")]);
+    let placed = place_points(measured(), vec![given("spmv,1e9,8e9,1")]);
     let mut other = measured().remove(0);
     other.test = "unknown".to_owned();
     let record: Record = serde_json::from_value(json!({
@@ -68,7 +68,7 @@ fn page_has_a_logarithmic_chart_and_every_figure() {
         _ => None,
     });
     let chart = chart.unwrap();
-    assert!(matches!(chart.vertical(), Some(ChartAxis::Logarithmic(..))));
+    assert!(matches!(chart.vertical_axis(), Some(ChartAxis::Logarithmic(..))));
     // The first series is the point. The next series are the lines of the peaks, and of the fastest bandwidth per
     // memory level.
     let of: Vec<(&str, DotConnection)> =

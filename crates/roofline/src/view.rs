@@ -3,14 +3,15 @@
 use crate::roof_position;
 use nodegauge_analysis::conclusion::Obstacle;
 use nodegauge_gauge::roofline::{
-    BANDWIDTH, Ceiling, Dot, GAUGE, KERNEL, ONE_THREAD, PEAK, POINT, Roofline, chart, intensity,
+    BANDWIDTH, Ceiling, Dot, GAUGE, KERNEL, ONE_THREAD_SUFFIX, PEAK, POINT, Roofline, chart,
+    format_intensity,
 };
-use nodegauge_gauge::view::sentence::{mark_doubted, quoted};
+use nodegauge_gauge::view::sentence::{mark_doubted, value_in_words};
 use nodegauge_gauge::view::{
     Block, ColumnList, ColumnUnit, Section, Table, TableCell, plain_table, summary,
 };
 use nodegauge_measure::keys::shared;
-use nodegauge_measure::quantity::counted;
+use nodegauge_measure::quantity::count_in_words;
 use nodegauge_measure::record::{Measurement, Record};
 use nodegauge_measure::{Bytes, Unit};
 use nodegauge_placement::cpus::number_ranges;
@@ -31,27 +32,27 @@ pub(super) fn sections(record: &Record) -> Vec<Section> {
     if let Some(chart) =
         chart(&all, &points.iter().filter_map(MarkedPoint::dot).collect::<Vec<_>>())
     {
-        section.push(chart).gap();
+        section.push(chart).push_gap();
     }
     for (test, table) in
         [(BANDWIDTH, bandwidths as fn(&[&Measurement], [&Roofline; 2]) -> Table), (PEAK, peaks)]
     {
         let of: Vec<&Measurement> = own.iter().copied().filter(|m| m.test == test).collect();
         if !of.is_empty() {
-            section.push(table(&of, [&all, &one])).gap();
+            section.push(table(&of, [&all, &one])).push_gap();
         }
         shown.extend(of);
     }
     if !points.is_empty() {
-        section.push(points_table(&all, &points)).gap();
+        section.push(points_table(&all, &points)).push_gap();
     }
     let rest = own.iter().filter(|m| !shown.iter().any(|known| std::ptr::eq(*known, **m)));
     let rest: Vec<&Measurement> = rest.copied().collect();
     if !rest.is_empty() {
-        section.push(plain_table(&rest)).gap();
+        section.push(plain_table(&rest)).push_gap();
     }
     evidence(&own, &mut section);
-    section.doubts(&own);
+    section.push_doubts(&own);
     let closing = closing(&all, &own).map(summary);
     std::iter::once(section).chain(closing).collect()
 }
@@ -116,7 +117,7 @@ fn placed<'a>(own: &[&'a Measurement]) -> Vec<MarkedPoint<'a>> {
 
 /// Returns the single-thread figure that corresponds to `m`.
 fn single_thread_figure<'a>(all: &[&'a Measurement], m: &Measurement) -> Option<&'a Measurement> {
-    let name = format!("{}{ONE_THREAD}", m.name);
+    let name = format!("{}{ONE_THREAD_SUFFIX}", m.name);
     all.iter().find(|other| other.name == name).copied()
 }
 
@@ -127,13 +128,13 @@ fn giga(m: Option<&Measurement>) -> TableCell {
 
 /// Returns the figures of all threads.
 fn all_threads_figures<'a>(of: &[&'a Measurement]) -> impl Iterator<Item = &'a Measurement> {
-    of.iter().copied().filter(|m| !m.name.ends_with(ONE_THREAD))
+    of.iter().copied().filter(|m| !m.name.ends_with(ONE_THREAD_SUFFIX))
 }
 
 /// Returns a text with the ridge point of a ceiling.
 fn ridge_in_words(roofline: &Roofline, name: &str) -> Option<String> {
     let ceiling = roofline.ceilings.iter().find(|ceiling| ceiling.name == name)?;
-    roofline.ridge(ceiling).map(intensity)
+    roofline.ridge(ceiling).map(format_intensity)
 }
 
 /// Returns the table of bandwidths with their ridge points, for all threads and for a single thread.
@@ -182,7 +183,7 @@ fn points_table(roofline: &Roofline, points: &[MarkedPoint<'_>]) -> Table {
         .left("", |point| point.letter.to_string())
         .left("point", |point| point.name.clone())
         .left("of", |point| point.level.clone())
-        .right("FLOP/B", |point| intensity(point.flops_per_byte))
+        .right("FLOP/B", |point| format_intensity(point.flops_per_byte))
         .right("GFLOP/s", |point| giga(Some(point.m)))
         .right_or_dash("of roof", |point| Some(point.m.limit.as_ref()?.fraction.in_whole_percent()))
         .left("bound by", |point| ceiling_name(point.roof(roofline)))
@@ -205,8 +206,9 @@ fn evidence(own: &[&Measurement], section: &mut Section) {
     ));
     let ceilings: Vec<&Measurement> =
         own.iter().copied().filter(|m| [BANDWIDTH, PEAK].contains(&m.test.as_str())).collect();
-    if let Some(m) = ceilings.iter().find(|m| !m.name.ends_with(ONE_THREAD)) {
-        let threads = counted(m.read_key::<shared::threads>().unwrap_or(0) as usize, "thread");
+    if let Some(m) = ceilings.iter().find(|m| !m.name.ends_with(ONE_THREAD_SUFFIX)) {
+        let threads =
+            count_in_words(m.read_key::<shared::threads>().unwrap_or(0) as usize, "thread");
         let cpus = m.read_key::<shared::places>().or_else(|| m.read_key::<shared::cpus>());
         let cpus = cpus.map(|places| number_ranges(places.concat()));
         let bound = match (m.read_key::<shared::bind>().as_deref(), cpus) {
@@ -236,7 +238,7 @@ pub(super) fn conclusion(record: &Record) -> Option<String> {
     let peak = roofline.peak()?;
     let level = roofline.levels().pop()?;
     let bandwidth = roofline.bandwidth(level)?;
-    let ridge = intensity(roofline.ridge(bandwidth)?);
+    let ridge = format_intensity(roofline.ridge(bandwidth)?);
     // Suspect figures in the sentence are marked, so the ridge computed from them needs no mark.
     Some(format!(
         "The cores compute at most {} ({}); below {ridge} FLOP/B, {level} with {} is the limit",
@@ -249,13 +251,13 @@ pub(super) fn conclusion(record: &Record) -> Option<String> {
 /// Returns a text with the figure of a ceiling.
 fn quoted_ceiling(record: &Record, ceiling: &Ceiling, test: &str) -> Option<String> {
     let own = record.measurements.iter().filter(|m| m.gauge == GAUGE && m.test == test);
-    own.into_iter().find(|m| m.name == ceiling.name).and_then(quoted)
+    own.into_iter().find(|m| m.name == ceiling.name).and_then(value_in_words)
 }
 
 /// True if the figure of a ceiling is suspect.
 fn is_suspect(own: &[&Measurement], test: &str, ceiling: &Ceiling) -> bool {
     let of_ceiling = own.iter().filter(|m| m.test == test && m.name == ceiling.name);
-    Obstacle::among(of_ceiling.copied()).is_some()
+    Obstacle::from_figures(of_ceiling.copied()).is_some()
 }
 
 /// Returns a sentence with the number of operations per byte below which each memory level is the limit. Ridge points
@@ -267,7 +269,7 @@ fn closing(roofline: &Roofline, own: &[&Measurement]) -> Option<String> {
         .into_iter()
         .filter_map(|level| {
             let bandwidth = roofline.bandwidth(level)?;
-            let ridge = format!("{} FLOP/B", intensity(roofline.ridge(bandwidth)?));
+            let ridge = format!("{} FLOP/B", format_intensity(roofline.ridge(bandwidth)?));
             let is_doubted = is_peak_suspect || is_suspect(own, BANDWIDTH, bandwidth);
             Some(format!("{level} is the limit below {}", mark_doubted(&ridge, is_doubted)))
         })

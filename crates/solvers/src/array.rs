@@ -141,7 +141,7 @@ impl<T: Number> SharedArray<T> {
         reason = "the caller guarantees exclusive use, as for an UnsafeCell"
     )]
     #[inline(always)]
-    pub unsafe fn part_mut(&self, range: Range<usize>) -> &mut [T] {
+    pub unsafe fn slice_mut(&self, range: Range<usize>) -> &mut [T] {
         assert!(range.start <= range.end && range.end <= self.0.length, "{range:?}");
         // SAFETY: the range lies within the mapping; the caller guarantees the rest.
         unsafe { std::slice::from_raw_parts_mut(self.at(range.start), range.len()) }
@@ -157,7 +157,7 @@ impl<T: Number> SharedArray<T> {
     /// Panics if the range ends beyond the array.
     pub unsafe fn touch(&self, range: Range<usize>) {
         // SAFETY: the caller meets the requirements of this function.
-        let part: *mut [T] = unsafe { self.part_mut(range) };
+        let part: *mut [T] = unsafe { self.slice_mut(range) };
         let start = part.cast::<u8>();
         let bytes = part.len() * size_of::<T>();
         let offsets = (0..bytes).step_by(SMALLEST_PAGE).chain(bytes.checked_sub(1));
@@ -178,9 +178,9 @@ impl<T: Number> SharedArray<T> {
     /// # Panics
     /// Panics if the range ends beyond the array.
     #[inline(always)]
-    pub unsafe fn part(&self, range: Range<usize>) -> &[T] {
+    pub unsafe fn slice(&self, range: Range<usize>) -> &[T] {
         assert!(range.start <= range.end && range.end <= self.0.length, "{range:?}");
-        // SAFETY: as in `part_mut`.
+        // SAFETY: as in `slice_mut`.
         unsafe { std::slice::from_raw_parts(self.at(range.start), range.len()) }
     }
 
@@ -207,7 +207,7 @@ pub(crate) fn divisors(n: usize) -> impl Iterator<Item = usize> {
 }
 
 /// Returns a number if it is finite, otherwise `None`.
-pub(crate) fn finite(x: f64) -> Option<f64> {
+pub(crate) fn finite_or_none(x: f64) -> Option<f64> {
     Some(x).filter(|x| x.is_finite())
 }
 
@@ -224,7 +224,7 @@ mod tests {
                 scope.spawn(move || {
                     let range = share(1000, index, 3);
                     // SAFETY: the parts do not overlap, and no thread reads yet.
-                    unsafe { array.part_mut(range.clone()) }.fill(range.start as f64);
+                    unsafe { array.slice_mut(range.clone()) }.fill(range.start as f64);
                 });
             }
         });

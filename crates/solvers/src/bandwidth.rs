@@ -3,7 +3,7 @@
 
 use crate::array::Array;
 use nodegauge_kernels::{
-    Args, Element, Kernel, KernelShape, Prefetch, SCALAR, SideBySide, Stores, Variant,
+    Element, Kernel, KernelShape, LoopArgs, Prefetch, SCALAR, SideBySide, Stores, Variant,
 };
 use nodegauge_kernels::{available_isas, find};
 use nodegauge_measure::Failure;
@@ -105,7 +105,7 @@ fn pass(
     };
     let n = if failed.is_ok() { elements } else { 0 };
     let args =
-        Args { at: [at(0), at(1), at(2), NonNull::dangling()], n, scalar: SCALAR, repeats: 1 };
+        LoopArgs { at: [at(0), at(1), at(2), NonNull::dangling()], n, scalar: SCALAR, repeats: 1 };
     member.barrier();
     for variant in loops {
         // SAFETY: the arrays belong to this thread, do not overlap and have this many elements.

@@ -41,7 +41,7 @@ pub enum SolverEnd {
 
 /// State of the solver between two iterations.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub(crate) struct State {
+pub(crate) struct SolverState {
     /// Number of completed iterations.
     pub iterations: usize,
     /// Relative residual `|r| / |b|`, with the recursively updated r.
@@ -53,7 +53,7 @@ pub(crate) struct State {
 }
 
 /// Seconds of an iteration, followed by the seconds of its [`PARTS`].
-pub(crate) type Times = [f64; 1 + PARTS.len()];
+pub(crate) type IterationTimes = [f64; 1 + PARTS.len()];
 
 /// Bytes that an iteration moves and its floating-point operations, for each of the [`PARTS`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -66,7 +66,7 @@ pub struct IterationWork {
 
 /// Criteria for stopping the solver.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Tolerance {
+pub struct StopLimits {
     /// The solver has converged when `|r| / |b|` is below this value.
     pub residual: f64,
     /// Maximum number of iterations.
@@ -75,7 +75,7 @@ pub struct Tolerance {
 
 /// Variants of the loops that the solver uses.
 #[derive(Debug, Clone, Copy)]
-pub struct Codes {
+pub struct LoopCodes {
     /// Variant of the loops for products and vectors.
     pub products: LoopCode,
     /// Variant of the loops for the preconditioner.
@@ -88,7 +88,7 @@ pub(crate) struct Solver<'a> {
     matrix: &'a Matrix,
     preconditioner: &'a Preconditioner,
     halo: &'a dyn Halo,
-    codes: Codes,
+    codes: LoopCodes,
     sums: SharedSums,
     /// Current approximation of the solution.
     x: SharedArray<f64>,
@@ -107,7 +107,7 @@ struct Walk<'s> {
     sums: Sums<'s>,
     /// Time at which the preceding part of the iteration ended, nanoseconds.
     since: u64,
-    times: Times,
+    times: IterationTimes,
 }
 
 impl<'a> Solver<'a> {
@@ -121,7 +121,7 @@ impl<'a> Solver<'a> {
         matrix: &'a Matrix,
         preconditioner: &'a Preconditioner,
         halo: &'a dyn Halo,
-        codes: Codes,
+        codes: LoopCodes,
     ) -> Result<Self, Failure> {
         let owned = 3 * system.rows.owned();
         let mut solver = Self {
@@ -151,10 +151,10 @@ impl<'a> Solver<'a> {
             let own = self.own(context);
             for vector in [x, z, p, q] {
                 // SAFETY: `self` is borrowed exclusively, and the rows belong to this thread.
-                unsafe { vector.part_mut(own.clone()) }.fill(0.0);
+                unsafe { vector.slice_mut(own.clone()) }.fill(0.0);
             }
             // SAFETY: as above.
-            unsafe { r.part_mut(own.clone()) }.copy_from_slice(&system.rhs[own]);
+            unsafe { r.slice_mut(own.clone()) }.copy_from_slice(&system.rhs[own]);
         })?;
         Ok(())
     }
@@ -170,8 +170,8 @@ impl<'a> Solver<'a> {
     }
 
     /// Returns the initial state of a solve.
-    pub fn start(&self) -> State {
-        State { iterations: 0, residual: 1.0, end: None, rho: f64::NAN, b_squared: f64::NAN }
+    pub fn start(&self) -> SolverState {
+        SolverState { iterations: 0, residual: 1.0, end: None, rho: f64::NAN, b_squared: f64::NAN }
     }
 
     /// Returns the solution in row order.
@@ -189,10 +189,10 @@ impl<'a> Solver<'a> {
         &self,
         context: &ThreadContext<'_>,
         laps: &mut Laps<'_>,
-        mut state: State,
+        mut state: SolverState,
         count: usize,
-        tolerance: Tolerance,
-    ) -> (State, Vec<Times>) {
+        tolerance: StopLimits,
+    ) -> (SolverState, Vec<IterationTimes>) {
         let mut walk = self.walk(context);
         let mut all = Vec::with_capacity(count);
         if state.b_squared.is_nan() && state.iterations == 0 {
@@ -246,7 +246,7 @@ impl<'a> Solver<'a> {
             let walk = solver.walk(context);
             let own = solver.own(context);
             // SAFETY: `self` is borrowed exclusively, and the rows belong to this thread.
-            unsafe { solver.p.part_mut(own.clone()).copy_from_slice(solver.x.part(own.clone())) };
+            unsafe { solver.p.slice_mut(own.clone()).copy_from_slice(solver.x.slice(own.clone())) };
             context.wait_for_all();
             // SAFETY: every thread of every rank calls this, and no other code uses the vector between these barriers.
             unsafe { solver.halo.exchange(context, &solver.p) };
@@ -254,7 +254,7 @@ impl<'a> Solver<'a> {
             // SAFETY: p is complete after the barrier.
             unsafe { walk.multiply() };
             // SAFETY: as above.
-            let q = unsafe { solver.q.part_mut(own.clone()) };
+            let q = unsafe { solver.q.slice_mut(own.clone()) };
             let b = &solver.system.rhs[own];
             q.iter_mut().zip(b).for_each(|(q, b)| *q = b - *q);
             let r = walk.sum(walk.dot(q, q));
@@ -269,7 +269,7 @@ impl Walk<'_> {
     ///
     /// # Safety
     /// The requirements of [`Solver::advance`] apply.
-    unsafe fn iterate(&mut self, state: &mut State, tolerance: Tolerance) -> Times {
+    unsafe fn iterate(&mut self, state: &mut SolverState, tolerance: StopLimits) -> IterationTimes {
         let solver = self.solver;
         let context = self.context;
         let Solver { x, r, z, p, q, system, .. } = solver;
@@ -290,13 +290,13 @@ impl Walk<'_> {
         self.lap(PRECONDITIONER);
         // SAFETY: these rows belong to this thread, here and below; the products, which read the rows of other threads,
         // are separated by barriers.
-        let x = unsafe { x.part_mut(own.clone()) };
+        let x = unsafe { x.slice_mut(own.clone()) };
         // SAFETY: as above.
-        let r = unsafe { r.part_mut(own.clone()) };
+        let r = unsafe { r.slice_mut(own.clone()) };
         // SAFETY: as above.
-        let z = unsafe { z.part(own.clone()) };
+        let z = unsafe { z.slice(own.clone()) };
         // SAFETY: as above.
-        let own_p = unsafe { p.part_mut(own.clone()) };
+        let own_p = unsafe { p.slice_mut(own.clone()) };
         let rho = self.sum(self.dot(r, z));
         self.add_time(DOTS);
         let beta = if state.iterations == 0 { 0.0 } else { rho / state.rho };
@@ -318,7 +318,7 @@ impl Walk<'_> {
         unsafe { self.multiply() };
         self.lap(SPMV);
         // SAFETY: other threads only read p, and do not use q.
-        let (p, q) = unsafe { (p.part(own.clone()), q.part(own)) };
+        let (p, q) = unsafe { (p.slice(own.clone()), q.slice(own)) };
         let curvature = self.sum(self.dot(p, q));
         self.add_time(DOTS);
         let alpha = rho / curvature;

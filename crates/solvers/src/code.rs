@@ -11,13 +11,13 @@ pub struct LoopCode {
     /// Instruction set of the loop; this processor supports it.
     isa: Isa,
     /// True if the loop prefetches cache lines at a distance of a page.
-    pub ahead: bool,
+    pub prefetches: bool,
 }
 
 impl LoopCode {
     /// Returns the variant for the widest instruction set of this processor.
-    pub fn widest(ahead: bool) -> Self {
-        Self { isa: Isa::detected(), ahead }
+    pub fn widest(prefetches: bool) -> Self {
+        Self { isa: Isa::detected(), prefetches }
     }
 
     /// Returns the instruction set, which this processor supports.
@@ -29,7 +29,7 @@ impl LoopCode {
     /// Returns the variants for every instruction set of this processor, without and with prefetching.
     #[cfg(test)]
     pub fn available() -> impl Iterator<Item = Self> {
-        Isa::dispatched().flat_map(|isa| [false, true].map(|ahead| Self { isa, ahead }))
+        Isa::dispatched().flat_map(|isa| [false, true].map(|prefetches| Self { isa, prefetches }))
     }
 }
 
@@ -38,8 +38,8 @@ impl LoopCode {
 const AHEAD: u32 = 4096;
 
 /// Converts the prefetch setting of a loop to the type that `stream` uses.
-pub fn prefetch(ahead: bool) -> Prefetch {
-    if ahead { Prefetch::Near(AHEAD) } else { Prefetch::Off }
+pub fn prefetch(prefetches: bool) -> Prefetch {
+    if prefetches { Prefetch::Near(AHEAD) } else { Prefetch::Off }
 }
 
 /// Prefetches the cache line at the distance [`AHEAD`] from an address, in the direction of the loop.
@@ -63,7 +63,7 @@ macro_rules! compiled {
             }
             // SAFETY: guaranteed by the caller, including the instruction set.
             unsafe {
-                if code.ahead {
+                if code.prefetches {
                     by_isa::<true>(code.isa(), $($arg),*)
                 } else {
                     by_isa::<false>(code.isa(), $($arg),*)

@@ -9,5 +9,5 @@ pub mod rows;
 pub use element::{DegenerateElement, Material, Stiffness};
 pub use kinds::NodeKinds;
 pub use mesh::{Mesh, Subdomain};
-pub use problem::{Assembler, Problem, Row, Stretch, by_columns};
+pub use problem::{Assembler, PointRows, Problem, Stretch, column_major};
 pub use rows::RowMaker;

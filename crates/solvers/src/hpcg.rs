@@ -24,5 +24,5 @@ pub fn domain_bytes(layout: &DomainLayout) -> u64 {
 
 /// Returns the number of bytes that an iteration moves in a domain, computed from the storage format.
 pub fn moved_bytes(layout: &DomainLayout) -> u64 {
-    Domain::moved(layout)
+    Domain::moved_bytes(layout)
 }

@@ -5,4 +5,4 @@ mod method;
 mod solution;
 
 pub use method::Method;
-pub use solution::{Solution, SolutionJob, SolutionLoops, follow, parts, rank_grid, solve};
+pub use solution::{Solution, SolutionJob, SolutionLoops, follow, moving_parts, rank_grid, solve};

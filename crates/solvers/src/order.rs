@@ -270,14 +270,14 @@ mod tests {
 
     #[test]
     fn hexahedra_need_eight_colours() {
-        let whole = Subdomain::whole(Mesh { elements: [7, 5, 6] });
+        let whole = Subdomain::whole_mesh(Mesh { elements: [7, 5, 6] });
         let colours = |order| Numbering::new(&whole, order, 2).colour_count();
         assert_eq!(colours(EliminationOrder::Multicolour), 8);
         assert_eq!(colours(EliminationOrder::Domain), 1);
         // The level of a mesh point is x + 2 y + 4 z.
         assert_eq!(colours(EliminationOrder::Natural), 7 + 2 * 5 + 4 * 6 + 1);
         assert!((8..=27).contains(&colours(EliminationOrder::CyclicLevels)));
-        let natural: Vec<u32> = (0..whole.mesh.count() as u32).collect();
+        let natural: Vec<u32> = (0..whole.mesh.point_count() as u32).collect();
         let sequence = reverse_cuthill_mckee(&whole, &natural);
         assert_eq!((sequence.len(), sequence.last()), (natural.len(), Some(&0)));
         let levels = levels(&whole, &sequence);

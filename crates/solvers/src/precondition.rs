@@ -61,7 +61,7 @@ impl Preconditioner {
             for row in rows.thread_rows(context.thread) {
                 let block = diagonal_block(matrix, row);
                 // SAFETY: the row belongs to this thread.
-                let own = unsafe { inverse.part_mut(BLOCK * row..BLOCK * (row + 1)) };
+                let own = unsafe { inverse.slice_mut(BLOCK * row..BLOCK * (row + 1)) };
                 invert_into(&block, own, &good);
             }
         })?;
@@ -75,7 +75,7 @@ impl Preconditioner {
     ///
     /// # Errors
     /// Fails if memory cannot be mapped, or if no shift of the diagonal gives positive pivots.
-    pub fn incomplete(
+    pub fn incomplete_factorisation(
         threads: &mut impl Threads,
         matrix: &Blocks,
         rows: &Numbering,

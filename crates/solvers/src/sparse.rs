@@ -8,8 +8,8 @@ mod kernel;
 pub(crate) mod sliced;
 
 pub(crate) use blocks::{
-    BLOCK, BlockRow, Blocks, Columns, PaddedBlock, SharedBlocks, prefetch_block, stream_blocks,
-    transpose,
+    BLOCK, BlockRow, Blocks, PaddedBlock, RegisterBlock, SharedBlocks, prefetch_block,
+    stream_blocks, transpose,
 };
 pub(crate) use kernel::{LANES, backward, forward, scale};
 use serde::{Deserialize, Serialize};

@@ -182,11 +182,11 @@ impl System {
         threads.run_and_collect(|context| {
             let nodes = share(kinds.len(), context.thread, count);
             // SAFETY: each thread has its own part.
-            let own_kinds = unsafe { kinds.part_mut(nodes.clone()) };
+            let own_kinds = unsafe { kinds.slice_mut(nodes.clone()) };
             assembler.classify(&all_kinds, nodes, own_kinds);
             let own = rows.thread_rows(context.thread);
             // SAFETY: the rows belong to this thread.
-            let own_lengths = unsafe { lengths.part_mut(own.clone()) };
+            let own_lengths = unsafe { lengths.slice_mut(own.clone()) };
             for (length, local) in own_lengths.iter_mut().zip(&rows.nodes[own]) {
                 *length = subdomain.neighbour_count(subdomain.node(*local as usize)) as u32;
             }
@@ -224,7 +224,7 @@ impl System {
                         *column = rows.rows[local.wrapping_add_signed(*offset)];
                     }
                     // SAFETY: as above.
-                    unsafe { rhs.part_mut(3 * row..3 * row + 3) }.copy_from_slice(&made.rhs);
+                    unsafe { rhs.slice_mut(3 * row..3 * row + 3) }.copy_from_slice(&made.rhs);
                 }
                 if let Some(parts) = &parts {
                     let mut of_lanes = [BlockRow::default(); LANES];

@@ -1,6 +1,6 @@
 //! Tests that compare complete solves with independently known results.
 
-use crate::cg::{Codes, Solver, SolverEnd, State, Tolerance};
+use crate::cg::{LoopCodes, Solver, SolverEnd, SolverState, StopLimits};
 use crate::code::LoopCode;
 use crate::context::ThreadContext;
 use crate::elasticity::{Material, Mesh, Problem, Stretch, Subdomain};
@@ -13,11 +13,14 @@ use crate::system::{AssembledSystem, Matrix, System};
 use nodegauge_team::{Interrupt, Team};
 use std::f64::consts::PI;
 
-const TIGHT: Tolerance = Tolerance { residual: 1e-11, iterations: 5000 };
+const TIGHT: StopLimits = StopLimits { residual: 1e-11, iterations: 5000 };
 
 /// Returns loops for the widest instruction set.
-fn codes(ahead: bool) -> Codes {
-    Codes { products: LoopCode::widest(ahead), preconditioner: LoopCode::widest(ahead) }
+fn codes(prefetches: bool) -> LoopCodes {
+    LoopCodes {
+        products: LoopCode::widest(prefetches),
+        preconditioner: LoopCode::widest(prefetches),
+    }
 }
 
 /// Displacements as products of sines and cosines, prescribed on the whole surface, and the force that causes them.
@@ -76,16 +79,16 @@ const SMALL: Case<'_> = Case {
 
 /// Result of a solve in a test.
 struct TestSolution {
-    state: State,
+    state: SolverState,
     /// Displacements by mesh point; x varies fastest.
     x: Vec<f64>,
     error: f64,
     true_residual: f64,
 }
 
-fn solve(case: Case<'_>, tolerance: Tolerance) -> TestSolution {
+fn solve(case: Case<'_>, tolerance: StopLimits) -> TestSolution {
     let mut team = Team::start(&vec![Vec::new(); case.threads]).unwrap();
-    let whole = Subdomain::whole(Mesh { elements: case.elements });
+    let whole = Subdomain::whole_mesh(Mesh { elements: case.elements });
     let rows = Numbering::new(&whole, case.order.unwrap_or(EliminationOrder::Domain), case.threads);
     let mut clock = SetupClock::start();
     let is_sliced = case.storage == Storage::Sell;
@@ -93,7 +96,9 @@ fn solve(case: Case<'_>, tolerance: Tolerance) -> TestSolution {
         System::assemble(&mut team, whole, rows, case.problem, is_sliced, &mut clock).unwrap();
     let preconditioner = match case.order {
         None => Preconditioner::diagonal(&mut team, &blocks, &system.rows, &mut clock),
-        Some(_) => Preconditioner::incomplete(&mut team, &blocks, &system.rows, &mut clock),
+        Some(_) => {
+            Preconditioner::incomplete_factorisation(&mut team, &blocks, &system.rows, &mut clock)
+        }
     };
     let preconditioner = preconditioner.unwrap();
     let matrix = sliced.unwrap_or(Matrix::Bcsr(blocks));
@@ -110,7 +115,7 @@ fn solve(case: Case<'_>, tolerance: Tolerance) -> TestSolution {
         });
         let timed = timed.unwrap();
         let reported =
-            |reached: State| (reached.iterations, reached.end, reached.residual.to_bits());
+            |reached: SolverState| (reached.iterations, reached.end, reached.residual.to_bits());
         assert!(timed.results.iter().all(|made| reported(made.0) == reported(timed.results[0].0)));
         state = timed.results[0].0;
     }
@@ -158,9 +163,9 @@ fn linear_problem_is_solved_exactly() {
 /// Compares a solution with the solution of the same system by a dense Cholesky factorisation.
 #[test]
 fn solution_matches_dense_cholesky() {
-    let whole = Subdomain::whole(Mesh { elements: [3, 4, 2] });
+    let whole = Subdomain::whole_mesh(Mesh { elements: [3, 4, 2] });
     let assembler = crate::elasticity::Assembler::new(&whole, &Waves).unwrap();
-    let n = 3 * whole.mesh.count();
+    let n = 3 * whole.mesh.point_count();
     let (mut a, mut b) = (vec![vec![0.0; n]; n], vec![0.0; n]);
     for local in whole.owned_nodes() {
         let node = whole.node(local);
@@ -169,7 +174,7 @@ fn solution_matches_dense_cholesky() {
             b[3 * local + i] = row.rhs[i];
             for (place, other) in whole.neighbours(node) {
                 for j in 0..3 {
-                    a[3 * local + i][3 * whole.local(other) + j] = row.blocks[place][i][j];
+                    a[3 * local + i][3 * whole.local_number(other) + j] = row.blocks[place][i][j];
                 }
             }
         }
@@ -213,7 +218,7 @@ fn repeated_solves_give_identical_results() {
 
 #[test]
 fn iteration_count_depends_on_elimination_order() {
-    let loose = Tolerance { residual: 1e-8, ..TIGHT };
+    let loose = StopLimits { residual: 1e-8, ..TIGHT };
     let iterations = |order, threads| {
         let case = Case { elements: [9; 3], order, threads, ..SMALL };
         solve(case, loose).state.iterations
@@ -245,7 +250,7 @@ fn assembled_slices_equal_converted_blocks() {
     for (order, problem) in
         EliminationOrder::ALL.into_iter().flat_map(|order| problems.map(|each| (order, each)))
     {
-        let whole = Subdomain::whole(Mesh { elements: [5, 4, 6] });
+        let whole = Subdomain::whole_mesh(Mesh { elements: [5, 4, 6] });
         let numbering = Numbering::new(&whole, order, THREADS);
         let mut clock = SetupClock::start();
         let assembled = System::assemble(&mut team, whole, numbering, problem, true, &mut clock);
@@ -271,7 +276,7 @@ fn assembled_slices_equal_converted_blocks() {
 
 #[test]
 fn failed_convergence_has_reason() {
-    let few = solve(SMALL, Tolerance { residual: 1e-11, iterations: 3 });
+    let few = solve(SMALL, StopLimits { residual: 1e-11, iterations: 3 });
     assert_eq!((few.state.end, few.state.iterations), (Some(SolverEnd::Limit), 3));
     assert!(few.state.residual > 1e-11 && few.true_residual > 1e-11);
 
@@ -316,8 +321,13 @@ fn all_ranks_reach_the_same_accurate_solution() {
         let mut clock = SetupClock::start();
         let made = System::assemble(&mut context, part, rows, &Stretch, false, &mut clock);
         let AssembledSystem { system, blocks, .. } = made.unwrap();
-        let factor =
-            Preconditioner::incomplete(&mut context, &blocks, &system.rows, &mut clock).unwrap();
+        let factor = Preconditioner::incomplete_factorisation(
+            &mut context,
+            &blocks,
+            &system.rows,
+            &mut clock,
+        )
+        .unwrap();
         let matrix = Matrix::Bcsr(blocks);
         let mut solver =
             Solver::new(&mut context, &system, &matrix, &factor, &halo, codes(false)).unwrap();

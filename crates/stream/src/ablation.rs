@@ -18,15 +18,15 @@ use crate::result::unchecked_in_words;
 use crate::size::ArraySize;
 use crate::size::check::SizeCheck;
 use crate::target::TargetConfig;
-use crate::tuner::{self, Breadth, Constraints};
-use nodegauge_analysis::expect::Figures;
+use crate::tuner::{self, Breadth, LoopConstraints};
+use nodegauge_analysis::expect::PossibleFigures;
 use nodegauge_analysis::ratio::bests::{self, Ratio};
 use nodegauge_analysis::ratio::paired::{CountingRounds, SelectedRounds};
 use nodegauge_arena::{ArrayLayout, RequestedPages};
 use nodegauge_gauge::series::{Series, lost_in_words};
 use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
 use nodegauge_machine::Topology;
-use nodegauge_measure::quantity::{counted, number_form};
+use nodegauge_measure::quantity::{count_in_words, number_form};
 use nodegauge_measure::record::{Category, Measurement, Quoted, Status, Validity};
 use nodegauge_measure::samples;
 use nodegauge_measure::samples::Sample;
@@ -40,7 +40,7 @@ use std::time::Duration;
 /// Name of the test in records.
 pub const TEST: &str = "explain";
 /// Name of the total factor, the product of the factors of all steps.
-pub const WHOLE: &str = "whole";
+pub const TOTAL_FACTOR: &str = "whole";
 /// Names of the factors of single choices.
 const STEPS: [&str; 7] =
     ["threads", "binding", "layout", "pages", "stores", "loop", "side_by_side"];
@@ -65,7 +65,7 @@ impl AblationPlan {
     /// Default time budget of all steps together.
     pub const BUDGET: Duration = Duration::from_secs(30);
     /// Share of the memory for each set of arrays, because all sets exist simultaneously.
-    pub const SHARE: f64 = 1.0 / MAX_POINTS as f64;
+    pub const MEMORY_SHARE: f64 = 1.0 / MAX_POINTS as f64;
 
     /// Plans the steps to the configuration of `arrangement`.
     pub fn new(arrangement: Arrangement) -> Self {
@@ -78,26 +78,32 @@ impl PlannedRun for AblationPlan {
         self.0.expected_cost(MAX_POINTS)
     }
 
-    fn figures(&self, _: &Site) -> Vec<Figures> {
-        vec![Figures::new(GAUGE, TEST, STEPS.into_iter().chain([WHOLE, MEMCPY]), &[Unit::Factor])]
+    fn figures(&self, _: &Site) -> Vec<PossibleFigures> {
+        vec![PossibleFigures::new(
+            GAUGE,
+            TEST,
+            STEPS.into_iter().chain([TOTAL_FACTOR, MEMCPY]),
+            &[Unit::Factor],
+        )]
     }
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
         let mut arrangement = self.0;
         let limits = arrangement.limits();
         let reported = admit(site, &mut arrangement, &limits, observer)?;
-        observer.phase("choosing the best loops");
+        observer.begin_phase("choosing the best loops");
         let asked = arrangement.options.arrays.constraints();
         let prefetch = asked.prefetch.or(Some(Prefetch::Off));
-        let constraints = Constraints { prefetch, ..asked };
-        let shapes = tuner::candidates(constraints, Breadth::Likely);
+        let constraints = LoopConstraints { prefetch, ..asked };
+        let shapes = tuner::candidate_shapes(constraints, Breadth::Likely);
         let make = &mut |of: &Arrangement| of.prepare_point();
         let mut set_up =
             TargetSetup { make, target: |it| it, count: MAX_POINTS as u32, may_grow: true };
         let mut best = set_up.run(&arrangement, &limits, observer)?;
-        let deadline = limits.at(policy::EXPLAIN.choose);
+        let deadline = limits.time_at_share(policy::EXPLAIN.choice_share);
         let begun_choosing = limits.elapsed();
-        let chosen = tuner::choose(&mut best.target, &shapes, deadline, || observer.interrupted())?;
+        let chosen =
+            tuner::choose(&mut best.target, &shapes, deadline, || observer.is_interrupted())?;
         let choosing = limits.elapsed() - begun_choosing;
         arrangement.notices.push(arrangement::chosen_notice(&chosen));
         let best = arrangement.check_size(site, best, &mut set_up, limits, observer)?;
@@ -106,7 +112,8 @@ impl PlannedRun for AblationPlan {
         let placement = &arrangement.placement;
         let steps = steps(best.config(), placement, &site.topology, &mut arrangement.notices);
         let begun = limits.elapsed();
-        observer.phase(&format!("preparing {}{reported}", counted(steps.len(), "step")));
+        observer
+            .begin_phase(&format!("preparing {}{reported}", count_in_words(steps.len(), "step")));
         let mut points = vec![best];
         let mut cells = Vec::new();
         for step in &steps {
@@ -124,19 +131,19 @@ impl PlannedRun for AblationPlan {
         let copy = kernels.iter().position(|kernel| *kernel == Kernel::Copy);
         cells.extend(copy.map(|_| (0, vec![Loop::Memcpy(points[0].config().element)])));
 
-        let setting_up = limits.elapsed();
-        let limits = Limits { reserve: (setting_up - begun) / 2, ..limits };
-        observer.phase("measuring all steps, interleaved");
+        let setup_time = limits.elapsed();
+        let limits = Limits { reserve: (setup_time - begun) / 2, ..limits };
+        observer.begin_phase("measuring all steps, interleaved");
         let mut series = Series::new(policy::EXPLAIN, limits, cells.len());
         let mut pass = |(point, loops): &(usize, Vec<Loop>)| {
             points[*point].set_loops(loops.clone())?;
-            points[*point].pass().map(|sample| vec![sample])
+            points[*point].run_pass().map(|sample| vec![sample])
         };
         let mut turn = |turn: Turn| pass(&cells[turn.cell]);
         series.run(&mut turn, observer, None)?;
         // A complete round is required for the factors, even if the run is late.
         series.remeasure(&series.unmeasured_cells(), 1, &mut turn, observer);
-        let measuring = limits.elapsed() - setting_up;
+        let measuring = limits.elapsed() - setup_time;
         let mut alone = Series::new(policy::EXPLAIN_END, limits, 1);
         // The factors end at the first step that failed.
         let kept = (0..steps.len()).find(|step| series.cell_failure(*step).is_some());
@@ -147,7 +154,7 @@ impl PlannedRun for AblationPlan {
             return Err(failure.clone());
         }
         if kept == steps.len() && !series.has_ended() {
-            observer.phase("measuring the last step in consecutive passes");
+            observer.begin_phase("measuring the last step in consecutive passes");
             alone.run(&mut |_: Turn| pass(&cells[steps.len() - 1]), observer, None)?;
         }
         let mut lost_points = Vec::new();
@@ -175,10 +182,10 @@ impl PlannedRun for AblationPlan {
         }
         let rounds = series.schedule.complete_rounds(&counted_cells);
         let selected = SelectedRounds::from_rounds(&rounds, &bound, CountingRounds::OneRegime);
-        let SelectedRounds { rounds: counts, is_settled: settled, .. } = selected;
+        let SelectedRounds { rounds: counts, has_enough_rounds: settled, .. } = selected;
         // The schedule has a warm-up round.
         let pace = Pace {
-            fixed: setting_up.saturating_sub(choosing) + limits.reserve,
+            fixed: setup_time.saturating_sub(choosing) + limits.reserve,
             round: measuring.div_f64((rounds.len() + 1) as f64),
             kept: counts.len() as f64 / rounds.len().max(1) as f64,
         };
@@ -210,7 +217,7 @@ impl PlannedRun for AblationPlan {
         measurements.extend(failed.map(|(failure, step)| lost(step, failure)));
         measurements.extend(lost_copy.map(|failure| {
             let m = Measurement::new(GAUGE, TEST, MEMCPY, Unit::Factor);
-            m.missing(lost_in_words(failure)).category(Category::Reference)
+            m.without_value(lost_in_words(failure)).category(Category::Reference)
         }));
         arrangement.notices.extend(not_concluded(steps.get(kept + 1..).unwrap_or_default()));
         let mut outcome = Outcome { measurements, ..Outcome::default() };
@@ -237,8 +244,12 @@ fn admit(
     let placement = &arrangement.placement;
     let steps = steps(&arrangement.configs[0], placement, &site.topology, &mut Vec::new());
     let cells = (steps.len() + UNKNOWN_CELLS) as u32;
-    let cost =
-        ArraysCost { sets: count_points(&steps) as u32, refills: 0, before: 0, round: cells };
+    let cost = ArraysCost {
+        sets: count_points(&steps) as u32,
+        refills: 0,
+        passes_before_rounds: 0,
+        passes_per_round: cells,
+    };
     let fixed = PredictedTime::default();
     prediction::admit(site, arrangement, cost, policy::EXPLAIN, fixed, limits, observer)
 }
@@ -251,7 +262,7 @@ fn lost(step: &Step, failure: &Failure) -> Measurement {
         ..ExplainConfig::default()
     };
     let m = Measurement::new(GAUGE, TEST, step.name, Unit::Factor).config(&config);
-    m.missing(lost_in_words(failure))
+    m.without_value(lost_in_words(failure))
 }
 
 /// Returns a notice that names the steps after a failed step, whose factors are unknown; `None` without such steps.
@@ -280,7 +291,7 @@ impl Pace {
     fn enough(&self) -> Seconds {
         let rounds = (MIN_ROUNDS as f64 / self.kept.max(0.1)).ceil() + 1.0;
         let seconds = self.fixed.as_secs_f64() + rounds * self.round.as_secs_f64();
-        let share = policy::EXPLAIN.measure.0 - policy::EXPLAIN.choose.0;
+        let share = policy::EXPLAIN.measurement_share.0 - policy::EXPLAIN.choice_share.0;
         Seconds((UNCERTAINTY * seconds / share).ceil())
     }
 }
@@ -383,10 +394,10 @@ impl MeasuredSteps<'_> {
         // The best of a few rounds depends on chance.
         let (ratio, ..) = self.memcpy().filter(|_| self.rounds.len() >= MIN_ROUNDS)?;
         let [low, high] = ratio.interval.filter(|[low, _]| *low > 1.0)?;
-        let digits = bests::digits([low, high]);
+        let significant_decimals = bests::significant_decimals([low, high]);
         Some(format!(
-            "memcpy of the C library is faster than the best loop for copy by a factor of {:.digits$} \
-             ({low:.digits$} to {high:.digits$})",
+            "memcpy of the C library is faster than the best loop for copy by a factor of {:.significant_decimals$} \
+             ({low:.significant_decimals$} to {high:.significant_decimals$})",
             ratio.value
         ))
     }
@@ -408,7 +419,7 @@ impl MeasuredSteps<'_> {
         })
     }
 
-    /// Returns the factor of each step for the explained kernel, the product of all factors ([`WHOLE`]), and
+    /// Returns the factor of each step for the explained kernel, the product of all factors ([`TOTAL_FACTOR`]), and
     /// [`MEMCPY`]; empty if no round counts.
     fn figures(&self) -> Vec<Measurement> {
         let explained = self.explained();
@@ -446,10 +457,11 @@ impl MeasuredSteps<'_> {
             reported_cache_bytes: self.size.rule.reported().map(|bytes| bytes.0),
             ..ExplainConfig::default()
         };
-        let whole = self.factor(0, last, explained).map(|whole| self.figure(WHOLE, whole, config));
+        let whole =
+            self.factor(0, last, explained).map(|whole| self.figure(TOTAL_FACTOR, whole, config));
         // Without all steps, the product is not the total factor.
         figures.extend(whole.map(|m| match self.lost {
-            Some(failure) => m.missing(lost_in_words(failure)),
+            Some(failure) => m.without_value(lost_in_words(failure)),
             None => m,
         }));
         figures.extend(self.memcpy().map(|(ratio, by_round, rate)| {
@@ -511,7 +523,7 @@ impl MeasuredSteps<'_> {
             let count = number_form(rounds, "counts", "count");
             validity.suspect(format!(
                 "only {} {count}: the best of fewer than {MIN_ROUNDS} depends on chance; {}",
-                counted(rounds, "round"),
+                count_in_words(rounds, "round"),
                 remedy(self.enough)
             ));
         }
@@ -553,7 +565,7 @@ fn steps(
         side_by_side: SideBySide::ONE,
         prefetch: Prefetch::Off,
     };
-    let all_cpus = topology.allowed().count();
+    let all_cpus = topology.allowed_threads().count();
     let threads = placement.threads.len();
     let baseline = TargetConfig {
         places: vec![Vec::new(); all_cpus],
@@ -564,7 +576,7 @@ fn steps(
     };
     let what = format!(
         "{}, regular stores, 4 KiB pages, arrays one after another",
-        counted(all_cpus, "unbound thread")
+        count_in_words(all_cpus, "unbound thread")
     );
     let mut steps = vec![Step { name: "baseline", what, options: Vec::new(), config: baseline }];
     let mut add =
@@ -581,7 +593,7 @@ fn steps(
             }
         };
     if threads != all_cpus {
-        let fewer = format!("{} instead of {all_cpus}", counted(threads, "thread"));
+        let fewer = format!("{} instead of {all_cpus}", count_in_words(threads, "thread"));
         let [before, after] = [all_cpus, threads].map(|count| count.to_string());
         add("threads", [&before, &after], &fewer, &|c| {
             c.places = vec![Vec::new(); threads];

@@ -5,7 +5,7 @@ mod options;
 mod sizing;
 
 pub use options::{ArrayOptions, StreamOptions};
-pub(crate) use sizing::{PreparedTarget, TargetSetup, shown_kernel};
+pub(crate) use sizing::{PreparedTarget, TargetSetup, shown_kernel_index};
 
 use crate::GAUGE;
 use crate::kernels::{Kernel, KernelShape, Prefetch, Stores};
@@ -15,13 +15,13 @@ use crate::size::{self, ArraySize, SizeConditions, SizeSpec};
 use crate::target::Target;
 use crate::target::TargetConfig;
 use crate::tuner::{self, Breadth, ChosenLoops};
-use nodegauge_analysis::expect::Figures;
+use nodegauge_analysis::expect::PossibleFigures;
 use nodegauge_arena::ArenaError;
 use nodegauge_arena::ArrayLayout;
-use nodegauge_arena::supply::{available_memory, best_pages};
+use nodegauge_arena::supply::{available_memory, default_pages};
 use nodegauge_gauge::{ExpectedCost, Site};
 
-use nodegauge_measure::quantity::counted;
+use nodegauge_measure::quantity::count_in_words;
 use nodegauge_measure::schedule::Limits;
 use nodegauge_measure::stream_rule::CacheCapacity;
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Unit, clock, notice};
@@ -142,7 +142,7 @@ impl Arrangement {
     }
 
     /// Returns STREAM's figures for the planned kernels.
-    pub(crate) fn figures(&self, site: &Site) -> Vec<Figures> {
+    pub(crate) fn figures(&self, site: &Site) -> Vec<PossibleFigures> {
         stream_figures(&self.options.arrays.kernels, site)
     }
 
@@ -177,10 +177,10 @@ impl Arrangement {
         let owners = match &self.ranks {
             Some(plan) if plan.ranks.len() == 1 => "in 1 rank".to_owned(),
             Some(plan) => format!("in each of {} ranks", plan.ranks.len()),
-            None => format!("on {}", counted(self.placement.threads.len(), "thread")),
+            None => format!("on {}", count_in_words(self.placement.threads.len(), "thread")),
         };
-        let arrays = counted(self.configs[0].arrays, "array");
-        observer.phase(&format!("preparing {arrays} of {array} {owners}"));
+        let arrays = count_in_words(self.configs[0].arrays, "array");
+        observer.begin_phase(&format!("preparing {arrays} of {array} {owners}"));
     }
 
     /// Chooses the loops that the options do not fix, until `deadline`. Returns `None` if the options fix all loops.
@@ -190,21 +190,21 @@ impl Arrangement {
         deadline: Instant,
         observer: &mut dyn Observer,
     ) -> Result<Option<ChosenLoops>, Failure> {
-        let shapes = candidates(&self.options, Breadth::Likely)?;
+        let shapes = allowed_loops(&self.options, Breadth::Likely)?;
         let loops = &self.options.loops;
         let kernels = &self.options.arrays.kernels;
         let is_open = kernels.iter().any(|kernel| loops.iter().all(|(known, _)| known != kernel));
         if shapes.len() < 2 || !is_open {
             return Ok(None);
         }
-        observer.phase(&format!("trying {} loops for each kernel", shapes.len()));
+        observer.begin_phase(&format!("trying {} loops for each kernel", shapes.len()));
         let begun = clock::now();
         let least = self.options.budget.time.mul_f64(MIN_CHOICE).max(MIN_CHOICE_TIME);
         let deadline = deadline.max(begun + least);
         let chosen = tuner::choose(target, &shapes, deadline, || {
             let gone = (clock::now() - begun).as_secs_f64();
-            observer.progress(gone / (deadline - begun).as_secs_f64(), "");
-            observer.interrupted()
+            observer.report_progress(gone / (deadline - begun).as_secs_f64(), "");
+            observer.is_interrupted()
         })?;
         self.notices.push(chosen_notice(&chosen));
         Ok(Some(chosen))
@@ -266,7 +266,7 @@ pub fn plan(
     let machine = &site.machine;
     let conditions = size_conditions(site, placement, options);
     let size = size::choose(options.arrays.size, options.arrays.element, &conditions)?;
-    let shapes = candidates(options, Breadth::Likely)?;
+    let shapes = allowed_loops(options, Breadth::Likely)?;
     let mut loops = Vec::new();
     for kernel in &options.arrays.kernels {
         loops.push((*kernel, loop_for(*kernel, options, &shapes)));
@@ -276,7 +276,7 @@ pub fn plan(
         arrays: options.array_count(),
         elements: size.elements,
         element: options.arrays.element,
-        pages: options.arrays.pages.unwrap_or_else(|| best_pages(machine)),
+        pages: options.arrays.pages.unwrap_or_else(|| default_pages(machine)),
         layout: options
             .arrays
             .offset
@@ -289,11 +289,11 @@ pub fn plan(
 }
 
 /// Returns the loops that the options allow.
-pub(crate) fn candidates(
+pub(crate) fn allowed_loops(
     options: &StreamOptions,
     breadth: Breadth,
 ) -> Result<Vec<KernelShape>, Failure> {
-    let shapes = tuner::candidates(options.arrays.constraints(), breadth);
+    let shapes = tuner::candidate_shapes(options.arrays.constraints(), breadth);
     match (options.arrays.prefetch, options.arrays.side_by_side, options.arrays.stores) {
         _ if !shapes.is_empty() => Ok(shapes),
         (Some(prefetch), Some(pages), _)
@@ -343,7 +343,7 @@ pub(crate) fn chosen_notice(chosen: &ChosenLoops) -> Notice {
         (_, 0) => format!("fastest of {tried} loops in a trial"),
         _ => format!("fastest of {tried} loops in a trial ({} exist)", tried + untried),
     };
-    let mut parts = vec![format!("{among}: {}", describe(&chosen.loops))];
+    let mut parts = vec![format!("{among}: {}", loops_in_words(&chosen.loops))];
     let (ahead, not_told): (Vec<_>, Vec<_>) =
         chosen.leads.iter().partition(|(_, lead)| lead.is_significant());
     if !ahead.is_empty() {
@@ -357,8 +357,8 @@ pub(crate) fn chosen_notice(chosen: &ChosenLoops) -> Notice {
         let kernels: Vec<Kernel> = not_told.iter().map(|(kernel, _)| *kernel).collect();
         parts.push(format!("not distinguishable from the second best: {}", names(&kernels)));
     }
-    if !chosen.by_default.is_empty() {
-        let kernels = names(&chosen.by_default);
+    if !chosen.regular_by_default.is_empty() {
+        let kernels = names(&chosen.regular_by_default);
         parts.push(format!(
             "non-temporal stores by default, because not all loops with them were tried: {kernels}"
         ));
@@ -397,7 +397,7 @@ fn untried_in_words(tried: &[KernelShape], untried: &[KernelShape]) -> String {
 }
 
 /// Describes the chosen loops; kernels with the same loop share an entry.
-pub(crate) fn describe(chosen: &[(Kernel, KernelShape)]) -> String {
+pub(crate) fn loops_in_words(chosen: &[(Kernel, KernelShape)]) -> String {
     let mut groups: Vec<(KernelShape, Vec<&str>)> = Vec::new();
     for (kernel, shape) in chosen {
         match groups.iter_mut().find(|(known, _)| known == shape) {
@@ -413,11 +413,11 @@ pub(crate) fn describe(chosen: &[(Kernel, KernelShape)]) -> String {
 }
 
 /// Returns STREAM's figures for `kernels`.
-pub(crate) fn stream_figures(kernels: &[Kernel], site: &Site) -> Vec<Figures> {
+pub(crate) fn stream_figures(kernels: &[Kernel], site: &Site) -> Vec<PossibleFigures> {
     let limited = nodegauge_machine::node_bandwidth(&site.machine, &[]).is_some();
     let names = kernels.iter().map(|kernel| kernel.name());
     vec![
-        Figures::new(GAUGE, nodegauge_arena::names::STREAM, names, &[Unit::BytesPerSecond])
+        PossibleFigures::new(GAUGE, nodegauge_arena::names::STREAM, names, &[Unit::BytesPerSecond])
             .with_known_limit(limited),
     ]
 }

@@ -59,7 +59,7 @@ pub type StreamAxis = sweep::Axis<StreamSetting>;
 
 /// Returns the syntax of compilers. Their flags may contain ',', so that a list is written with ';'.
 fn compilers() -> AxisSyntax<CompilerChoice> {
-    AxisSyntax::with_list_grammar::<CompilerList>().with_formatter(sweep::joined::<_, ';'>)
+    AxisSyntax::with_list_grammar::<CompilerList>().with_formatter(sweep::join_values::<_, ';'>)
 }
 
 /// Returns the syntax of prefetches. Two distances are joined by '+', because ',' separates the values of the list.

@@ -87,7 +87,7 @@ config! {
 
 impl StreamConfig {
     /// Number of arrays of a pass.
-    pub(crate) fn arrays(&self) -> u64 {
+    pub(crate) fn array_count(&self) -> u64 {
         self.arrays.unwrap_or(STREAM_ARRAYS as u64)
     }
 }

@@ -42,7 +42,7 @@ impl Gauge for Stream {
                 .with_headlines(&[TRIAD]),
             ConfigKind::from_config::<config::TuneConfig>(GAUGE, &[TUNE]),
             ConfigKind::from_config::<config::ExplainConfig>(GAUGE, &[ablation::TEST])
-                .with_headlines(&[ablation::WHOLE]),
+                .with_headlines(&[ablation::TOTAL_FACTOR]),
             ConfigKind::from_config::<PublishedConfig>(GAUGE, &[STREAM]),
         ]
     }
@@ -72,13 +72,13 @@ impl Gauge for Stream {
             notices.push(remembered.notice);
         }
         let arrangement = Arrangement::new(site, &request, options, notices)?;
-        let mixes = mixes::saved(site, ask.newest);
+        let mixes = mixes::find_saved(site, ask.newest);
         Ok(Some(Box::new(StreamPlan::new(arrangement, None).with_mixes(mixes))))
     }
 
     /// Returns the roofline points of the newest run of STREAM: its kernels with arithmetic, with their traffic in
     /// bytes.
-    fn points(
+    fn roofline_points(
         &self,
         newest: &dyn Fn(&str, &str) -> Option<Record>,
     ) -> Vec<Result<RooflinePoint, NoPoint>> {

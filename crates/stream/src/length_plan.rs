@@ -34,7 +34,7 @@ const ARRAYS: u64 = 3;
 /// Plan of a run of STREAM.
 #[derive(Debug)]
 pub struct LengthPlan {
-    pub(crate) placed: RankPlan,
+    pub(crate) rank_plan: RankPlan,
     pub(crate) element: Element,
     /// Number of runs of each kernel.
     pub(crate) ntimes: u64,
@@ -138,7 +138,7 @@ impl LengthPlan {
         let caches = used_caches(site, &placement);
         let memory = available_memory(&site.machine, arrays.pages, &team.policy);
         let theoretical = theoretical_bandwidth(site, &placement);
-        let rate = rate::planned(site, &placement, theoretical.as_ref(), request);
+        let rate = rate::planned_rate(site, &placement, theoretical.as_ref(), request);
         let conditions = SizeConditions {
             gauge: GAUGE,
             arrays: ARRAYS as usize,
@@ -175,7 +175,7 @@ impl LengthPlan {
         Ok(Self {
             lengths: found.into_iter().map(planned).collect(),
             chosen,
-            placed: RankPlan::single(placement, team.policy),
+            rank_plan: RankPlan::single(placement, team.policy),
             element: arrays.element,
             ntimes: wanted.ntimes,
             caches,
@@ -188,7 +188,7 @@ impl LengthPlan {
     }
 
     /// Returns the chosen length: as given, otherwise by STREAM's rule, otherwise by memory.
-    pub(crate) fn chosen(&self) -> &PlannedLength {
+    pub(crate) fn chosen_length(&self) -> &PlannedLength {
         &self.lengths[self.chosen]
     }
 
@@ -198,12 +198,12 @@ impl LengthPlan {
         let variables = self.variables();
         let words: Vec<String> =
             variables.iter().map(|(name, value)| format!("{name}={}", quoted(value))).collect();
-        format!("{}\n{} ./{PROGRAM}\n", self.chosen().compile, words.join(" "))
+        format!("{}\n{} ./{PROGRAM}\n", self.chosen_length().compile, words.join(" "))
     }
 
     /// Returns the OpenMP variables that place the threads.
     pub(crate) fn variables(&self) -> Vec<(&'static str, String)> {
-        self.placed.ranks.first().map(emit::omp).unwrap_or_default()
+        self.rank_plan.ranks.first().map(emit::omp).unwrap_or_default()
     }
 }
 
@@ -287,22 +287,24 @@ fn lengths(
     element: Element,
     conditions: &SizeConditions,
 ) -> Result<Vec<(LengthBasis, u64)>, Failure> {
-    let by_rule = conditions.caches.reported.map(|llc| size::by_rule(llc, element));
+    let elements_by_rule =
+        conditions.caches.reported.map(|llc| size::elements_by_rule(llc, element));
     let given = match spec {
         SizeSpec::Auto => None,
         spec => Some(size::choose(spec, element, conditions)?.elements),
     };
-    if let (Some(elements), None) = (by_rule, given) {
+    if let (Some(elements), None) = (elements_by_rule, given) {
         check_memory(elements, element, conditions)?;
     }
     let mut found = Vec::new();
-    found.extend(by_rule.map(|elements| (LengthBasis::Rule, elements)));
+    found.extend(elements_by_rule.map(|elements| (LengthBasis::Rule, elements)));
     let share = match spec {
         SizeSpec::Share(share) => share,
         _ => Fraction(USUAL_SHARE.0.min(conditions.fraction.0)),
     };
-    let of_memory =
-        conditions.available.map(|memory| size::by_share(memory, share, ARRAYS, element));
+    let of_memory = conditions
+        .available
+        .map(|memory| size::elements_by_memory_share(memory, share, ARRAYS, element));
     found.extend(of_memory.map(|elements| (LengthBasis::Share(share), elements)));
     if !matches!(spec, SizeSpec::Share(_)) {
         found.extend(given.map(|elements| (LengthBasis::Given(spec), elements)));

@@ -22,7 +22,10 @@ pub struct SavedMixes {
 
 /// Returns the newest saved mixes if the machine has not changed. `newest` returns the newest record that contains a
 /// figure with the given test and name.
-pub fn saved(site: &Site, newest: &dyn Fn(&str, &str) -> Option<Record>) -> Option<SavedMixes> {
+pub fn find_saved(
+    site: &Site,
+    newest: &dyn Fn(&str, &str) -> Option<Record>,
+) -> Option<SavedMixes> {
     let record = newest(MIX, "1:1")?;
     if !machine_changes(&record.machine, &site.machine).is_empty() {
         return None;

@@ -37,14 +37,15 @@ pub(crate) struct ArraysCost {
     /// Number of times that a set of arrays is filled or checked, in addition to the first touch and the final check.
     pub refills: u32,
     /// Number of passes before the rounds, without the size check.
-    pub before: u32,
+    pub passes_before_rounds: u32,
     /// Number of passes per round.
-    pub round: u32,
+    pub passes_per_round: u32,
 }
 
 impl ArraysCost {
     /// Cost of one set of arrays, with one pass per round.
-    pub(crate) const ONE_SET: Self = Self { sets: 1, refills: 0, before: 0, round: 1 };
+    pub(crate) const ONE_SET: Self =
+        Self { sets: 1, refills: 0, passes_before_rounds: 0, passes_per_round: 1 };
 
     /// Predicts the time for the arrays of an arrangement under a policy.
     pub(crate) fn predicted(
@@ -61,9 +62,9 @@ impl ArraysCost {
         let pass = rates.rewrite_time(Bytes(counted * config.elements * processes));
         let set_up = self.sets * (rates.touch_time(arrays) + rates.rewrite_time(arrays))
             + self.refills * rates.rewrite_time(arrays)
-            + pass.mul_f64(f64::from(self.before) + SIZE_CHECK);
+            + pass.mul_f64(f64::from(self.passes_before_rounds) + SIZE_CHECK);
         let warm_up = u32::from(policy.warm_up != WarmUp::None);
-        let round = self.round * pass;
+        let round = self.passes_per_round * pass;
         let rounds = warm_up + policy.sufficient_rounds() as u32;
         PredictedTime { min: set_up + (warm_up + 1) * round, likely: set_up + rounds * round }
     }
@@ -113,7 +114,7 @@ pub(crate) fn admit(
     if limits.samples.is_some() {
         return Ok(String::new());
     }
-    observer.phase("predicting the time of the run");
+    observer.begin_phase("predicting the time of the run");
     let rates = measure_rates(arrangement)?;
     let before = arrangement.elements();
     let fixed = fixed + PredictedTime::from_time(arrangement::MIN_CHOICE_TIME);

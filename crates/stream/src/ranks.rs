@@ -6,7 +6,7 @@
 //! are compared without messages.
 //!
 //! Each rank has its own team of threads, which detects interference. This module combines the samples of ranks;
-//! `nodegauge_team::Timed` combines the times of threads in one process.
+//! `nodegauge_team::TimedResults` combines the times of threads in one process.
 
 mod joined;
 mod point;

@@ -139,7 +139,7 @@ impl StreamRequest {
                     .hint("give STREAM's MPI source, e.g. --standard stream_mpi.c"));
                 }
                 let budget = StandardPlan::BUDGET;
-                let share = StandardPlan::SHARE;
+                let share = StandardPlan::MEMORY_SHARE;
                 let macros = StreamMacros::from_choices(&self.compilers)?;
                 let request = self.with_macros(&macros)?;
                 let arrangement = request.arrange(site, "--standard", budget, share)?;
@@ -158,7 +158,7 @@ impl StreamRequest {
     pub(crate) fn rank_option(&self) -> Option<&'static str> {
         let ranks = self.cell.job.ranks.ranks.map(|_| "--ranks");
         let others = RankPlacementOptions { ranks: None, ..self.cell.job.ranks.clone() };
-        ranks.or_else(|| others.first_given())
+        ranks.or_else(|| others.first_given_option())
     }
 
     /// Plans runs of STREAM's MPI source.
@@ -195,7 +195,7 @@ impl StreamRequest {
     /// Fails if threads or arrays do not fit, and if the requested loops do not exist.
     pub fn plan_ablation(&self, site: &Site) -> Result<AblationPlan, Failure> {
         let budget = AblationPlan::BUDGET;
-        let share = AblationPlan::SHARE;
+        let share = AblationPlan::MEMORY_SHARE;
         Ok(AblationPlan::new(self.arrange(site, "explain", budget, share)?))
     }
 
@@ -207,7 +207,10 @@ impl StreamRequest {
         let budget = Budget::new(self.budget, usual);
         StreamOptions {
             policy,
-            budget: Budget { asked: budget.asked && !self.exceed_budget, ..budget },
+            budget: Budget {
+                is_set_by_user: budget.is_set_by_user && !self.exceed_budget,
+                ..budget
+            },
             samples: self.samples,
             ..options
         }
@@ -261,7 +264,7 @@ impl StreamRequest {
             notices.push(remembered.notice);
         }
         let arrangement = Arrangement::new(site, &request, options, notices)?;
-        Ok(StreamPlan::new(arrangement, None).with_mixes(mixes::saved(site, newest)))
+        Ok(StreamPlan::new(arrangement, None).with_mixes(mixes::find_saved(site, newest)))
     }
 
     /// Places the ranks that a launcher has started: as requested or, without a request, on the CPUs that the launcher
@@ -279,7 +282,7 @@ impl StreamRequest {
             .hint("leave out --ranks"));
         }
         let by_rank = RankPlacementOptions { ranks: None, ..self.cell.job.ranks.clone() };
-        let is_asked = by_rank.first_given().is_some()
+        let is_asked = by_rank.first_given_option().is_some()
             || self.cell.job.process.places.is_some()
             || self.cell.job.process.bind.is_some()
             || self.cell.job.process.per_cache.is_some()

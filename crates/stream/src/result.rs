@@ -18,11 +18,11 @@ use nodegauge_arena::names::STREAM;
 use nodegauge_arena::{NumaConfig, PagesConfig};
 use nodegauge_gauge::Site;
 use nodegauge_gauge::series::lost_in_words;
-use nodegauge_machine::{NumaNodeId, Unavailable};
+use nodegauge_machine::{NumaNodeId, UnavailableReason};
 use nodegauge_measure::clock::{self, ClockQuality, MIN_TICKS};
 use nodegauge_measure::keys::shared::CompilerConfig;
 use nodegauge_measure::record::{Finding, Limit, Measurement, Quoted, Severity, Traffic, Validity};
-use nodegauge_measure::repeat::Stop;
+use nodegauge_measure::repeat::StopReason;
 use nodegauge_measure::samples::{self, CellSamples, RegimeAssignment, Sample};
 use nodegauge_measure::{BytesPerSec, Failure, Fraction, Outcome, Seconds, Unit, stream_rule};
 use nodegauge_passes::traffic::CountedTraffic;
@@ -37,14 +37,14 @@ pub(crate) struct StreamEvidence<'a> {
     pub seen: &'a TargetObservations,
     pub samples: &'a [Sample],
     pub sorted: RegimeAssignment,
-    pub stop: Stop,
+    pub stop: StopReason,
     /// Result of the choice of loops; `None` if the options fixed all loops.
     pub chosen: Option<&'a ChosenLoops>,
     pub clock: ClockQuality,
     /// Result of the size check; `None` if the check was not made.
     pub check: Option<SizeCheck>,
     /// Counts of the memory controllers, or the reason why there are no counts; `None` if counting was not requested.
-    pub traffic: Option<&'a Result<CountedTraffic, Unavailable>>,
+    pub traffic: Option<&'a Result<CountedTraffic, UnavailableReason>>,
     /// Failure of the cell; `None` if the cell was measured to the end.
     pub lost: Option<&'a Failure>,
     /// Failure that prevented the check of the arrays at the end; `None` if they were checked.
@@ -59,11 +59,11 @@ impl<'a> StreamEvidence<'a> {
         target: &'a dyn Target,
         seen: &'a TargetObservations,
         samples: &'a [Sample],
-        stop: Stop,
+        stop: StopReason,
     ) -> Self {
         let places =
-            seen.together.affinity.iter().map(|of| of.cpus.iter().map(|cpu| cpu.0).collect());
-        let known = site.round_trips.between(&places.collect::<Vec<Vec<u32>>>());
+            seen.combined.affinity.iter().map(|of| of.cpus.iter().map(|cpu| cpu.0).collect());
+        let known = site.round_trips.for_places(&places.collect::<Vec<Vec<u32>>>());
         let sorted = samples::assign_regimes_with_known(samples, &known);
         let clock = clock::measure_quality();
         Self {
@@ -89,7 +89,7 @@ pub(crate) fn outcome(evidence: &StreamEvidence<'_>) -> Outcome {
     Outcome {
         measurements: measurements(evidence),
         findings: findings(evidence),
-        details: evidence.seen.together.affinity.iter().map(ToString::to_string).collect(),
+        details: evidence.seen.combined.affinity.iter().map(ToString::to_string).collect(),
         stop: Some(evidence.stop),
         ..Outcome::default()
     }
@@ -98,7 +98,7 @@ pub(crate) fn outcome(evidence: &StreamEvidence<'_>) -> Outcome {
 /// Returns the bytes that STREAM counts for a pass of the kernel with index `i`, in all processes.
 pub(crate) fn counted_bytes(target: &dyn Target, i: usize) -> f64 {
     let config = target.config();
-    let elements = config.elements * target.processes();
+    let elements = config.elements * target.process_count();
     (target.loops()[i].kernel().counted_bytes(config.element) * elements) as f64
 }
 
@@ -117,7 +117,7 @@ pub(crate) fn measurements(evidence: &StreamEvidence<'_>) -> Vec<Measurement> {
     if evidence.sorted.headline().is_none() {
         let all = evidence.target.loops().iter().map(|each| figure(each.kernel()));
         return match evidence.lost {
-            Some(failure) => all.map(|m| m.missing(lost_in_words(failure))).collect(),
+            Some(failure) => all.map(|m| m.without_value(lost_in_words(failure))).collect(),
             None => Vec::new(),
         };
     }
@@ -290,10 +290,10 @@ fn describe_compiler(compiler: &Compiler, config: &mut StreamConfig) {
 }
 
 /// Returns the measurement of a kernel that a compiler did not build successfully.
-pub(crate) fn missing(compiler: &Compiler, kernel: Kernel, why: &str) -> Measurement {
+pub(crate) fn missing_measurement(compiler: &Compiler, kernel: Kernel, why: &str) -> Measurement {
     let mut config = StreamConfig::default();
     describe_compiler(compiler, &mut config);
-    figure(kernel).config(&config).missing(why)
+    figure(kernel).config(&config).without_value(why)
 }
 
 fn above_limit(evidence: &StreamEvidence<'_>, best: f64, limit: &Limit) -> String {
@@ -323,22 +323,22 @@ fn numa(evidence: &StreamEvidence<'_>) -> NumaConfig {
         let home = if bound { thread.nodes(&evidence.site.topology) } else { Vec::new() };
         thread_nodes.push(home);
     }
-    let together = location::arrays_config(policy, &evidence.seen.together.nodes, nodes);
+    let together = location::arrays_config(policy, &evidence.seen.combined.nodes, nodes);
     if !evidence.seen.ranks.is_empty() {
         return ranks::numa(&evidence.seen.ranks, together);
     }
-    if evidence.seen.together.shares.is_empty() {
+    if evidence.seen.combined.shares.is_empty() {
         return together;
     }
     let config = evidence.target.config();
-    let numa = location::config(
-        &evidence.seen.together.shares,
+    let numa = location::numa_config(
+        &evidence.seen.combined.shares,
         config.arrays,
         policy,
         &thread_nodes,
         nodes,
     );
-    match config.too_few_pages(evidence.seen.together.pages.as_ref()) {
+    match config.too_few_pages(evidence.seen.combined.pages.as_ref()) {
         Some(why) => NumaConfig { held: None, unchecked: Some(why), ..numa },
         None => numa,
     }
@@ -356,7 +356,7 @@ fn misplaced(evidence: &StreamEvidence<'_>, numa: &NumaConfig) -> Vec<String> {
 /// Returns the validity that is common to all kernels of the run.
 fn common_validity(evidence: &StreamEvidence<'_>, numa: &NumaConfig) -> Validity {
     let mut validity = Validity::valid();
-    if let Some(wrong) = &evidence.seen.together.wrong {
+    if let Some(wrong) = &evidence.seen.combined.wrong {
         validity.invalid(wrong_values_reason(wrong));
     }
     if let Some(failure) = evidence.lost {
@@ -374,7 +374,7 @@ fn common_validity(evidence: &StreamEvidence<'_>, numa: &NumaConfig) -> Validity
         .into_iter()
         .for_each(|doubt| validity.suspect(doubt));
     let asked = evidence.target.config().pages;
-    let got = evidence.seen.together.pages.as_ref();
+    let got = evidence.seen.combined.pages.as_ref();
     if let Some(doubt) = got.and_then(|got| page_size_reason(asked, got, "arrays")) {
         validity.suspect(doubt);
     }
@@ -444,7 +444,7 @@ fn common_config(evidence: &StreamEvidence<'_>, numa: &NumaConfig) -> StreamConf
     let placement = &arrangement.placement;
     let asked = evidence.target.config();
     let trip = evidence.sorted.headline().map(|group| group.round_trip);
-    let observed = seen.together.affinity.iter().map(|o| o.cpus.iter().map(|cpu| cpu.0).collect());
+    let observed = seen.combined.affinity.iter().map(|o| o.cpus.iter().map(|cpu| cpu.0).collect());
     StreamConfig {
         engine: Some("native".to_owned()),
         threads: Some(placement.threads.len() as u64),
@@ -453,7 +453,7 @@ fn common_config(evidence: &StreamEvidence<'_>, numa: &NumaConfig) -> StreamConf
         bind: Some(placement.bind.to_string()),
         pages: Some(PagesConfig {
             asked: asked.pages.name().to_owned(),
-            got: seen.together.pages.clone(),
+            got: seen.combined.pages.clone(),
         }),
         element: Some(asked.element.name().to_owned()),
         arrays: (asked.arrays != STREAM_ARRAYS).then_some(asked.arrays as u64),
@@ -469,7 +469,7 @@ fn common_config(evidence: &StreamEvidence<'_>, numa: &NumaConfig) -> StreamConf
         passes: Some(evidence.samples.len() as u64 - 1),
         stopped: Some(evidence.stop.to_string()),
         loops_tried: Some(evidence.chosen.map_or(0, |chosen| chosen.tried.len()) as u64),
-        checks: Some(seen.together.checks.into()),
+        checks: Some(seen.combined.checks.into()),
         clock_granularity_s: Some(evidence.clock.granularity.0),
         round_trip_s: trip.filter(|trip| trip.is_finite()),
         ..StreamConfig::default()

@@ -51,10 +51,10 @@ impl Target for SimulatedTarget {
         self.loops = loops;
         Ok(())
     }
-    fn pass(&mut self) -> Result<Sample, ArenaError> {
+    fn run_pass(&mut self) -> Result<Sample, ArenaError> {
         Ok(self.runs(1.0))
     }
-    fn part(&mut self, part: ArrayShare) -> Result<Option<Sample>, ArenaError> {
+    fn run_part(&mut self, part: ArrayShare) -> Result<Option<Sample>, ArenaError> {
         Ok(Some(self.runs(1.0 / part.count as f64)))
     }
     fn check(&mut self) -> Result<(), ArenaError> {

@@ -12,7 +12,7 @@ use crate::prediction::{self, ArraysCost};
 use crate::ranks::{SharedStreamCoordinator, StreamCoordinator};
 use crate::result::{self, StreamEvidence};
 use crate::target::Target;
-use nodegauge_analysis::expect::Figures;
+use nodegauge_analysis::expect::PossibleFigures;
 use nodegauge_arena::ArenaError;
 use nodegauge_gauge::series::Series;
 use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
@@ -49,7 +49,7 @@ impl PlannedRun for StreamPlan {
         self.arrangement.expected_cost(1)
     }
 
-    fn figures(&self, site: &Site) -> Vec<Figures> {
+    fn figures(&self, site: &Site) -> Vec<PossibleFigures> {
         self.arrangement.figures(site)
     }
 
@@ -88,31 +88,31 @@ pub(crate) fn measure(
 ) -> Result<Outcome, Failure> {
     let mut set_up = TargetSetup { make: set_up, target: |it| &mut **it, count: 1, may_grow: true };
     let mut ready = set_up.run(&arrangement, &limits, observer)?;
-    let until = limits.at(policy::STREAM.choose);
+    let until = limits.time_at_share(policy::STREAM.choice_share);
     let chosen = arrangement.choose(&mut *ready.target, until, observer)?;
     let ready = arrangement.check_size(site, ready, &mut set_up, limits, observer)?;
-    let PreparedTarget { mut target, setting_up, check } = ready;
-    let shown = arrangement::shown_kernel(target.loops());
+    let PreparedTarget { mut target, setup_time, check } = ready;
+    let shown = arrangement::shown_kernel_index(target.loops());
     let kernel = target.loops()[shown].kernel();
-    observer.phase("measuring");
+    observer.begin_phase("measuring");
     // The reserve is for the check of every element after the passes, which takes about half as long as filling the
     // arrays.
-    let limits = Limits { reserve: setting_up / 2, ..limits };
+    let limits = Limits { reserve: setup_time / 2, ..limits };
     let mut series = Series::new(policy::STREAM, limits, 1);
     let bytes = result::counted_bytes(&*target, shown);
     let latest = |samples: &[Vec<Sample>]| latest(&samples[0], shown, kernel, bytes);
-    let mut turn = |_: Turn| target.pass().map(|pass| vec![pass]);
+    let mut turn = |_: Turn| target.run_pass().map(|pass| vec![pass]);
     series.run(&mut turn, observer, Some(&latest))?;
     let mut traffic = None;
     if !series.has_ended() && series.failure().is_none() {
-        traffic = target.traffic()?;
+        traffic = target.count_traffic()?;
     }
     // A failed target cannot check its arrays.
     if series.failure().is_none() {
         target.check()?;
     }
     let seen = target.observe()?;
-    let stop = series.stop();
+    let stop = series.stop_reason();
     let evidence = StreamEvidence {
         chosen: chosen.as_ref(),
         traffic: traffic.as_ref(),

@@ -18,16 +18,16 @@ use crate::ranks::{LaunchedRanks, SharedStreamCoordinator, StreamCoordinator};
 use crate::result::{self, StreamEvidence};
 use crate::size::check::SizeCheck;
 use crate::target::Target;
-use crate::tuner::{self, Breadth, ChosenLoops, Constraints};
+use crate::tuner::{self, Breadth, ChosenLoops, LoopConstraints};
 use grid::Combination;
-use nodegauge_analysis::expect::Figures;
+use nodegauge_analysis::expect::PossibleFigures;
 use nodegauge_arena::{ArenaError, MemoryRates};
 use nodegauge_gauge::series::Series;
 use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
 use nodegauge_measure::keys::Config;
-use nodegauge_measure::quantity::counted;
+use nodegauge_measure::quantity::count_in_words;
 use nodegauge_measure::record::Measurement;
-use nodegauge_measure::repeat::Stop;
+use nodegauge_measure::repeat::StopReason;
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::{Limits, Predictable, PredictedTime, Turn, policy};
 use nodegauge_measure::sweep::{self, Setting as _};
@@ -39,7 +39,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-use trend::Trends;
+use trend::TrendAnalysis;
 pub(crate) use trend::{first_near_best, is_dip};
 
 /// Share of the budget after which no choice of loops starts.
@@ -179,7 +179,7 @@ impl SweepPlan {
     ) -> Result<(), Failure> {
         let widest = self.cells.iter().max_by_key(|cell| cell.threads());
         let Some(widest) = widest.filter(|_| limits.samples.is_none()) else { return Ok(()) };
-        observer.phase("predicting the time of the sweep");
+        observer.begin_phase("predicting the time of the sweep");
         let rates = prediction::measure_rates(&widest.arrangement)?;
         let lengths: Vec<u64> = self.cells.iter().map(|c| c.arrangement.elements()).collect();
         let compiling = prediction::compile_time(self.compilers.len());
@@ -355,7 +355,7 @@ impl PlannedRun for SweepPlan {
         ExpectedCost { time: each.first().and_then(|cell| cell.time), memory: Some(Bytes(memory)) }
     }
 
-    fn figures(&self, site: &Site) -> Vec<Figures> {
+    fn figures(&self, site: &Site) -> Vec<PossibleFigures> {
         self.cells.first().map(|cell| cell.arrangement.figures(site)).unwrap_or_default()
     }
 
@@ -369,7 +369,7 @@ impl PlannedRun for SweepPlan {
             self.admit(site, limits, observer)?;
         }
         if !self.compile(limits.as_ref(), observer)? {
-            let stop = Some(Stop::Interrupted);
+            let stop = Some(StopReason::Interrupted);
             return Ok(Outcome { notices: self.notices, stop, ..Outcome::default() });
         }
         let coordinator = match (self.joined, max_ranks(&self.cells)) {
@@ -387,7 +387,7 @@ impl PlannedRun for SweepPlan {
             outcome.extend(measured);
         }
         outcome.measurements.extend(idle.iter().flat_map(|cell| cell.located(Vec::new())));
-        outcome.stop = outcome.stop.or(Some(Stop::Budget));
+        outcome.stop = outcome.stop.or(Some(StopReason::Budget));
         Ok(outcome)
     }
 }
@@ -405,8 +405,8 @@ impl MeasuredTarget {
         Self { target, chosen: None, check }
     }
 
-    fn pass(&mut self) -> Result<Vec<Sample>, ArenaError> {
-        Ok(vec![self.target.pass()?])
+    fn run_pass(&mut self) -> Result<Vec<Sample>, ArenaError> {
+        Ok(vec![self.target.run_pass()?])
     }
 }
 
@@ -440,7 +440,10 @@ impl PreparedSweep {
             let mut set_up = TargetSetup { make, target: |it| &mut **it, count, may_grow };
             let first = &mut cells[members[0]].arrangement;
             let ready = set_up.run(first, &limits, observer)?;
-            observer.phase(&format!("preparing {}", counted(cells.len(), "configuration")));
+            observer.begin_phase(&format!(
+                "preparing {}",
+                count_in_words(cells.len(), "configuration")
+            ));
             let leader = &mut cells[members[0]].arrangement;
             let ready = leader.check_size(site, ready, &mut set_up, limits, observer)?;
             notice::add_new(&mut notices, leader.notices.drain(..));
@@ -455,25 +458,28 @@ impl PreparedSweep {
             }
         }
         let candidates = candidates.into_values().collect();
-        let setting_up = limits.elapsed();
-        let limits = Limits { reserve: (setting_up - begun) / 2, ..limits };
+        let setup_time = limits.elapsed();
+        let limits = Limits { reserve: (setup_time - begun) / 2, ..limits };
         Ok(Self { cells, candidates, limits, notices })
     }
 
     fn measure(mut self, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
-        observer.phase("choosing loops");
+        observer.begin_phase("choosing loops");
         self.choose_loops(observer)?;
         let count = self.cells.len();
-        observer.phase(&format!("measuring {}, interleaved", counted(count, "configuration")));
+        observer.begin_phase(&format!(
+            "measuring {}, interleaved",
+            count_in_words(count, "configuration")
+        ));
         let Self { cells, mut candidates, limits, mut notices } = self;
         let mut series = Series::new(policy::SWEEP, limits, count);
-        let trends = Trends { cells: &cells, topology: &site.topology, limits };
-        let mut turn = |turn: Turn| candidates[turn.cell].pass();
+        let trends = TrendAnalysis { cells: &cells, topology: &site.topology, limits };
+        let mut turn = |turn: Turn| candidates[turn.cell].run_pass();
         series.run(&mut turn, observer, None)?;
         if !series.has_ended() {
             notices.extend(trends.remeasure_dips(&mut series, &mut candidates, observer));
         }
-        let stop = series.stop();
+        let stop = series.stop_reason();
         let mut figures: Vec<Vec<Measurement>> = Vec::new();
         for (number, ((MeasuredTarget { target, chosen, check }, cell), samples)) in
             candidates.iter_mut().zip(&cells).zip(&series.schedule.samples).enumerate()
@@ -508,7 +514,7 @@ impl PreparedSweep {
     /// constraints run these loops, so that the cells differ only in their axis values. Compiled loops are not chosen.
     fn choose_loops(&mut self, observer: &mut dyn Observer) -> Result<(), Failure> {
         let Self { cells, candidates, limits, notices, .. } = self;
-        let mut groups: Vec<(Constraints, Vec<usize>)> = Vec::new();
+        let mut groups: Vec<(LoopConstraints, Vec<usize>)> = Vec::new();
         for (i, cell) in cells.iter().enumerate() {
             if let Some(compiled) = &cell.compiled {
                 candidates[i].target.set_loops(compiled.loops())?;
@@ -520,16 +526,16 @@ impl PreparedSweep {
                 None => groups.push((constraints, vec![i])),
             }
         }
-        let share = policy::SWEEP.choose / groups.len().max(1) as f64;
+        let share = policy::SWEEP.choice_share / groups.len().max(1) as f64;
         for (done, (constraints, members)) in groups.into_iter().enumerate() {
             let widest = members.iter().copied().max_by_key(|i| cells[*i].threads());
             let Some(widest) = widest else { continue };
-            let shapes = tuner::candidates(constraints, Breadth::Likely);
+            let shapes = tuner::candidate_shapes(constraints, Breadth::Likely);
             let least = clock::now() + limits.budget.mul_f64(share.0 / 2.0);
-            let least = least.min(limits.at(Fraction(CHOOSE_UNTIL)));
-            let deadline = limits.at(share * (done + 1) as f64).max(least);
+            let least = least.min(limits.time_at_share(Fraction(CHOOSE_UNTIL)));
+            let deadline = limits.time_at_share(share * (done + 1) as f64).max(least);
             let target = &mut *candidates[widest].target;
-            let chosen = tuner::choose(target, &shapes, deadline, || observer.interrupted())?;
+            let chosen = tuner::choose(target, &shapes, deadline, || observer.is_interrupted())?;
             notice::add_new(notices, [arrangement::chosen_notice(&chosen)]);
             for i in members {
                 candidates[i].target.set_kernels(chosen.loops.clone())?;

@@ -4,10 +4,10 @@
 use crate::config::RankConfig;
 use crate::kernels::{Kernel, KernelShape, Loop};
 use nodegauge_arena::{ArenaError, ArrayShare};
-use nodegauge_machine::Unavailable;
+use nodegauge_machine::UnavailableReason;
 use nodegauge_measure::samples::Sample;
 pub use nodegauge_passes::TargetConfig;
-use nodegauge_passes::point::{PointSeen, StreamPoint};
+use nodegauge_passes::point::{PointObservations, StreamPoint};
 use nodegauge_passes::traffic::CountedTraffic;
 use nodegauge_placement::MemoryPolicy;
 
@@ -17,7 +17,7 @@ pub trait Target {
     fn config(&self) -> &TargetConfig;
 
     /// Returns the number of processes that measure simultaneously, each with its own arrays.
-    fn processes(&self) -> u64 {
+    fn process_count(&self) -> u64 {
         1
     }
 
@@ -35,7 +35,7 @@ pub trait Target {
     ///
     /// # Errors
     /// Fails if a thread or a process fails.
-    fn round_trip(&mut self) -> Result<f64, ArenaError> {
+    fn measure_round_trip(&mut self) -> Result<f64, ArenaError> {
         Ok(f64::NAN)
     }
 
@@ -44,14 +44,14 @@ pub trait Target {
     ///
     /// # Errors
     /// Fails if a thread or a process fails.
-    fn pass(&mut self) -> Result<Sample, ArenaError>;
+    fn run_pass(&mut self) -> Result<Sample, ArenaError>;
 
     /// Runs each kernel once over a part of the arrays; returns `None` if the target has no parts. The next pass
     /// fills the arrays again.
     ///
     /// # Errors
     /// Fails if a thread or a process fails.
-    fn part(&mut self, _part: ArrayShare) -> Result<Option<Sample>, ArenaError> {
+    fn run_part(&mut self, _part: ArrayShare) -> Result<Option<Sample>, ArenaError> {
         Ok(None)
     }
 
@@ -80,7 +80,9 @@ pub trait Target {
     ///
     /// # Errors
     /// Fails if a thread or a process fails.
-    fn traffic(&mut self) -> Result<Option<Result<CountedTraffic, Unavailable>>, ArenaError> {
+    fn count_traffic(
+        &mut self,
+    ) -> Result<Option<Result<CountedTraffic, UnavailableReason>>, ArenaError> {
         Ok(None)
     }
 }
@@ -89,7 +91,7 @@ pub trait Target {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct TargetObservations {
     /// Observation of all processes together.
-    pub together: PointSeen,
+    pub combined: PointObservations,
     /// Observations of each process; empty for a single process.
     pub ranks: Vec<RankObservations>,
 }
@@ -120,16 +122,16 @@ impl Target for StreamPoint {
         self.set_loops(loops)
     }
 
-    fn round_trip(&mut self) -> Result<f64, ArenaError> {
-        self.round_trip()
+    fn measure_round_trip(&mut self) -> Result<f64, ArenaError> {
+        self.measure_round_trip()
     }
 
-    fn pass(&mut self) -> Result<Sample, ArenaError> {
-        self.pass()
+    fn run_pass(&mut self) -> Result<Sample, ArenaError> {
+        self.run_pass()
     }
 
-    fn part(&mut self, part: ArrayShare) -> Result<Option<Sample>, ArenaError> {
-        self.part(part).map(Some)
+    fn run_part(&mut self, part: ArrayShare) -> Result<Option<Sample>, ArenaError> {
+        self.run_part(part).map(Some)
     }
 
     fn check(&mut self) -> Result<(), ArenaError> {
@@ -141,10 +143,12 @@ impl Target for StreamPoint {
     }
 
     fn observe(&mut self) -> Result<TargetObservations, ArenaError> {
-        Ok(TargetObservations { together: self.observed(), ranks: Vec::new() })
+        Ok(TargetObservations { combined: self.observations(), ranks: Vec::new() })
     }
 
-    fn traffic(&mut self) -> Result<Option<Result<CountedTraffic, Unavailable>>, ArenaError> {
-        self.traffic().map(Some)
+    fn count_traffic(
+        &mut self,
+    ) -> Result<Option<Result<CountedTraffic, UnavailableReason>>, ArenaError> {
+        self.count_traffic().map(Some)
     }
 }

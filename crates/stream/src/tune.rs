@@ -19,8 +19,8 @@ mod choice;
 mod prediction;
 mod space;
 
-pub use choice::{Choice, saved_choice};
-pub use space::{Space, TeamSetup};
+pub use choice::{TunedChoice, saved_choice};
+pub use space::{SearchSpace, TeamSetup};
 
 use crate::GAUGE;
 use crate::arrangement::{self, Arrangement, StreamOptions};
@@ -32,17 +32,18 @@ use crate::stream;
 use crate::target::Target;
 use crate::target::TargetConfig;
 use crate::tuner;
-use nodegauge_analysis::expect::Figures;
+use nodegauge_analysis::expect::PossibleFigures;
 use nodegauge_arena::PagesConfig;
 use nodegauge_arena::names::{CHOICE, TUNE};
 use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
-use nodegauge_measure::quantity::counted;
+use nodegauge_measure::quantity::count_in_words;
 use nodegauge_measure::record::{Measurement, Quoted, Validity};
-use nodegauge_measure::repeat::Stop;
+use nodegauge_measure::repeat::StopReason;
 use nodegauge_measure::samples::PASSES;
 use nodegauge_measure::schedule::Limits;
 use nodegauge_measure::schedule::halving::{
-    self, Candidates, DeadlineCheck, Halving, Passes, RoundRule, Rules, TurnRate,
+    self, Candidates, DeadlineCheck, EliminationRule, Halving, PassesPerRound, SearchRules,
+    TurnRate,
 };
 use nodegauge_measure::{
     Bytes, BytesPerSec, Failure, Fraction, Notice, NoticeId, Observer, Outcome, Unit,
@@ -64,10 +65,10 @@ const FINALISTS: usize = 3;
 /// make up for the difference.
 const MIN_PROMISING_SHARE: f64 = 0.90;
 /// Rules of the first stage: two rounds before the first elimination, so that the noise is known.
-const PLACEMENTS: Rules = Rules {
+const PLACEMENTS: SearchRules = SearchRules {
     seed: 0x0074_756E_6500,
-    passes: Passes::One,
-    leave: RoundRule::SlowerHalf { from: 2, left: FINALISTS },
+    passes: PassesPerRound::One,
+    elimination: EliminationRule::SlowerHalf { from: 2, left: FINALISTS },
     min_rounds: 1,
     max_rounds: None,
     whole_rounds: 1,
@@ -75,7 +76,8 @@ const PLACEMENTS: Rules = Rules {
 };
 /// Rules of the final stage: at least eight rounds, then until no other entry can be faster than the leader by more
 /// than half a percent.
-const FINAL: Rules = Rules { leave: RoundRule::KeepAll(0.005), min_rounds: 8, ..PLACEMENTS };
+const FINAL: SearchRules =
+    SearchRules { elimination: EliminationRule::KeepAll(0.005), min_rounds: 8, ..PLACEMENTS };
 /// Maximum number of attempts to measure an undisturbed pass.
 const TRIES: usize = 3;
 
@@ -101,7 +103,7 @@ impl Entry {
 pub struct TunePlan {
     options: StreamOptions,
     /// Setups among which the search chooses.
-    pub space: Space,
+    pub space: SearchSpace,
     /// Configuration of each setup. The arrays of all setups share the memory.
     configs: Vec<TargetConfig>,
     notices: Vec<Notice>,
@@ -125,11 +127,13 @@ impl TunePlan {
             return Err(Failure::usage("--tune uses the memory of the threads' own NUMA nodes")
                 .hint("leave out --numa"));
         }
-        let space = Space::new(site, request, &options)?;
+        let space = SearchSpace::new(site, request, &options)?;
         let mut configs = Vec::new();
         for setup in &space.setups {
-            let own =
-                StreamOptions { arrays: space.share(setup, &options.arrays), ..options.clone() };
+            let own = StreamOptions {
+                arrays: space.setup_arrays(setup, &options.arrays),
+                ..options.clone()
+            };
             let (size, config) = arrangement::plan(site, &setup.placement, &own)?;
             notice::add_new(&mut notices, size.notices);
             configs.push(config);
@@ -146,25 +150,28 @@ impl TunePlan {
         limits: Limits,
         observer: &mut dyn Observer,
     ) -> Result<TuningResult, Failure> {
-        let until = |share: f64| limits.at(Fraction(SEARCH * share));
+        let until = |share: f64| limits.time_at_share(Fraction(SEARCH * share));
         let Self { options, space, .. } = self;
-        observer
-            .phase(&format!("preparing {} with their arrays", counted(space.setups.len(), "team")));
+        observer.begin_phase(&format!(
+            "preparing {} with their arrays",
+            count_in_words(space.setups.len(), "team")
+        ));
         let mut prepare =
             |number: usize| Ok(Box::new(StreamPoint::prepare(self.configs[number].clone())?) as _);
         let points = affordable::prepare_setups(
             self.configs.len(),
             until(SETUPS_UNTIL),
-            &|| observer.interrupted(),
+            &|| observer.is_interrupted(),
             &mut prepare,
         )?;
         observer.check_interrupt()?;
-        let setting_up = limits.elapsed();
+        let setup_time = limits.elapsed();
         let mut search = Search { points, passes: 0, measured: 0, disturbed: 0 };
         let tried = search.points.len();
         let all = space.setups.len();
 
-        observer.phase(&format!("measuring {} and their pages", counted(tried, "team")));
+        observer
+            .begin_phase(&format!("measuring {} and their pages", count_in_words(tried, "team")));
         let mut entries = search.first_entries(space);
         let order = search.halve(&mut entries, until(SETUPS_UNTIL), &PLACEMENTS, observer)?;
         // Index of the best entry of each setup, beginning with the leader, and of the entry of a run without tuning.
@@ -192,14 +199,17 @@ impl TunePlan {
             let loops = match known {
                 Some(known) => finalists[known].loops.clone(),
                 None => {
-                    observer.phase(&format!("trying {} loops for each kernel", space.shapes.len()));
+                    observer.begin_phase(&format!(
+                        "trying {} loops for each kernel",
+                        space.shapes.len()
+                    ));
                     search.choose_loops(setup, space, until(LOOPS_UNTIL), observer)?
                 }
             };
             finalists.push(Entry { setup, loops, samples: Vec::new(), stage: "final" });
         }
 
-        observer.phase("measuring the finalists");
+        observer.begin_phase("measuring the finalists");
         let final_order = search.halve(&mut finalists, until(1.0), &FINAL, observer)?;
         let mut outcome = Outcome {
             measurements: entries
@@ -216,13 +226,13 @@ impl TunePlan {
             outcome.notices.push(Notice::new(NoticeId::Budget, GAUGE, text));
         }
         let winner =
-            final_order.first().map(|i| &finalists[*i]).filter(|_| !observer.interrupted());
+            final_order.first().map(|i| &finalists[*i]).filter(|_| !observer.is_interrupted());
         let Some(winner) = winner else {
-            outcome.stop = Some(Stop::Interrupted);
-            return Ok(TuningResult { outcome, choice: None, target: None, setting_up });
+            outcome.stop = Some(StopReason::Interrupted);
+            return Ok(TuningResult { outcome, choice: None, target: None, setup_time });
         };
         let setup = &space.setups[winner.setup];
-        let choice = Choice::new(setup, options.arrays.element, winner.loops.clone());
+        let choice = TunedChoice::new(setup, options.arrays.element, winner.loops.clone());
         let untuned = finalists.iter().find(|entry| entry.setup == 0).unwrap_or(winner);
         let mut gain = gain_figure(winner, untuned, &choice, search.passes);
         for (entry, of) in [(untuned, "untuned"), (winner, "choice")] {
@@ -240,11 +250,11 @@ impl TunePlan {
         }
         outcome.measurements.push(gain);
         let team = team_in_words(setup);
-        let loops = arrangement::describe(&winner.loops);
+        let loops = arrangement::loops_in_words(&winner.loops);
         let text = format!("tuned: {team} on {} pages; {loops}", setup.pages);
         outcome.notices.push(Notice::new(NoticeId::Chosen, GAUGE, text));
         let target = search.points.remove(&winner.setup);
-        Ok(TuningResult { outcome, choice: Some(choice), target, setting_up })
+        Ok(TuningResult { outcome, choice: Some(choice), target, setup_time })
     }
 }
 
@@ -253,10 +263,10 @@ pub struct TuningResult {
     /// Figures and notices of the search.
     pub outcome: Outcome,
     /// Chosen configuration; `None` if the search was interrupted.
-    pub choice: Option<Choice>,
+    pub choice: Option<TunedChoice>,
     /// Arrays and team of the chosen configuration.
     target: Option<Box<dyn Target>>,
-    setting_up: Duration,
+    setup_time: Duration,
 }
 
 impl PlannedRun for TunePlan {
@@ -265,9 +275,9 @@ impl PlannedRun for TunePlan {
         ExpectedCost { time: Some(self.options.budget.time), memory: Some(Bytes(bytes)) }
     }
 
-    fn figures(&self, site: &Site) -> Vec<Figures> {
+    fn figures(&self, site: &Site) -> Vec<PossibleFigures> {
         let mut figures = arrangement::stream_figures(&self.options.arrays.kernels, site);
-        figures.push(Figures::new(GAUGE, TUNE, [CHOICE], &[Unit::Factor]));
+        figures.push(PossibleFigures::new(GAUGE, TUNE, [CHOICE], &[Unit::Factor]));
         figures
     }
 
@@ -280,7 +290,7 @@ impl PlannedRun for TunePlan {
         self.admit(site, &limits, observer)?;
         let notices = std::mem::take(&mut self.notices);
         let mut outcome = Outcome { notices, ..Outcome::default() };
-        let TuningResult { outcome: found, choice, target, setting_up } =
+        let TuningResult { outcome: found, choice, target, setup_time } =
             self.search(limits, observer)?;
         outcome.extend(found);
         let Some(choice) = choice else { return Ok(outcome) };
@@ -297,7 +307,7 @@ impl PlannedRun for TunePlan {
             None => arrangement.prepare_target(site, None),
         };
         outcome.extend(stream::measure(site, chosen, limits, &mut set_up, observer)?);
-        outcome.set_run_time(&limits, setting_up);
+        outcome.set_run_time(&limits, setup_time);
         Ok(outcome)
     }
 }
@@ -316,14 +326,15 @@ struct Search {
 
 impl Search {
     /// Returns an entry for each setup and each kind of store, with the most promising loop.
-    fn first_entries(&self, space: &Space) -> Vec<Entry> {
+    fn first_entries(&self, space: &SearchSpace) -> Vec<Entry> {
         let mut entries = Vec::new();
         for (setup, point) in &self.points {
             let config = point.config();
             for guess in space.promising_loops() {
                 let mut loops = Vec::new();
                 for (kernel, _) in &config.kernels {
-                    let best = tuner::loops(*kernel, config.element, &[guess]).first().copied();
+                    let best =
+                        tuner::existing_loops(*kernel, config.element, &[guess]).first().copied();
                     loops.push((*kernel, best.unwrap_or(guess)));
                 }
                 let setup = *setup;
@@ -339,7 +350,7 @@ impl Search {
         &mut self,
         entries: &mut [Entry],
         deadline: Instant,
-        rules: &Rules,
+        rules: &SearchRules,
         observer: &mut dyn Observer,
     ) -> Result<Vec<usize>, Failure> {
         let mut groups = [Halving::new(0..entries.len())];
@@ -367,14 +378,14 @@ impl Search {
                     return Ok((f64::NAN, f64::NAN, true));
                 };
                 point.set_kernels(entry.loops.clone())?;
-                let sample = point.pass()?;
+                let sample = point.run_pass()?;
                 let rates = sample.seconds.iter().enumerate();
                 let rates: Vec<f64> = rates
                     .map(|(i, seconds)| result::counted_bytes(&**point, i) / seconds)
                     .collect();
                 self.passes += 1;
                 let after = self.reference_trip()?;
-                let clean = sample.is_clean() && regime::may_share_regime(before, after);
+                let clean = sample.is_undisturbed() && regime::may_share_regime(before, after);
                 before = after;
                 Ok((stats::geometric_mean(&rates), after, clean))
             },
@@ -386,7 +397,7 @@ impl Search {
 
     fn reference_trip(&mut self) -> Result<f64, Failure> {
         match self.points.get_mut(&0) {
-            Some(plain) => Ok(plain.round_trip()?),
+            Some(plain) => Ok(plain.measure_round_trip()?),
             None => Ok(f64::NAN),
         }
     }
@@ -395,13 +406,13 @@ impl Search {
     fn choose_loops(
         &mut self,
         setup: usize,
-        space: &Space,
+        space: &SearchSpace,
         deadline: Instant,
         observer: &mut dyn Observer,
     ) -> Result<Vec<(Kernel, KernelShape)>, Failure> {
         let Some(point) = self.points.get_mut(&setup) else { return Ok(Vec::new()) };
         let chosen =
-            tuner::choose(&mut **point, &space.shapes, deadline, || observer.interrupted())?;
+            tuner::choose(&mut **point, &space.shapes, deadline, || observer.is_interrupted())?;
         self.passes += chosen.passes;
         Ok(chosen.loops)
     }
@@ -437,25 +448,25 @@ impl Candidates for EntryTurns<'_> {
     }
 
     fn must_end(&mut self) -> bool {
-        self.observer.interrupted()
+        self.observer.is_interrupted()
     }
 
     fn round_ended(&mut self, elapsed: f64, left: usize) {
-        self.observer.progress(elapsed, &format!("{left} left"));
+        self.observer.report_progress(elapsed, &format!("{left} left"));
     }
 }
 
 /// Describes the team of a setup: `2 threads on places cores (close)`.
 fn team_in_words(setup: &TeamSetup) -> String {
     let threads = setup.placement.threads.len();
-    let team = counted(threads, "thread");
+    let team = count_in_words(threads, "thread");
     format!("{team} on places {} ({})", setup.placement.places, setup.placement.bind)
 }
 
 /// Returns the rates of the samples in the most frequent regime.
 fn rates(samples: &[(f64, f64)]) -> Vec<f64> {
     let trips: Vec<f64> = samples.iter().map(|(_, trip)| *trip).collect();
-    let regimes = regime::regimes(&trips);
+    let regimes = regime::find_regimes(&trips);
     let most = regimes
         .iter()
         .max_by_key(|regime| trips.iter().filter(|trip| regime.contains(**trip)).count());
@@ -483,7 +494,7 @@ fn measurement(entry: &Entry, setup: &TeamSetup, options: &StreamOptions) -> Opt
         bind: Some(setup.placement.bind.to_string()),
         pages: Some(PagesConfig { asked: setup.pages.name().to_owned(), got: None }),
         stores: entry.stores().map(|stores| stores.name().to_owned()),
-        loops: Some(arrangement::describe(&entry.loops)),
+        loops: Some(arrangement::loops_in_words(&entry.loops)),
         element: Some(options.arrays.element.name().to_owned()),
         plain: Some(entry.setup == 0),
         ..TuneConfig::default()
@@ -496,7 +507,7 @@ fn measurement(entry: &Entry, setup: &TeamSetup, options: &StreamOptions) -> Opt
 
 /// Returns the gain of the choice over one thread per core on default pages. Both rates were measured in the final
 /// stage.
-fn gain_figure(winner: &Entry, plain: &Entry, choice: &Choice, passes: usize) -> Measurement {
+fn gain_figure(winner: &Entry, plain: &Entry, choice: &TunedChoice, passes: usize) -> Measurement {
     let from = median_rate(&plain.samples);
     let to = median_rate(&winner.samples);
     let config = TuneConfig {

@@ -13,14 +13,15 @@ use crate::target::{Target, TargetConfig};
 use nodegauge_arena::{ArenaError, ArrayShare};
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::halving::{
-    self, Candidates, DeadlineCheck, Halving, Lead, Passes, RoundRule, Rules, TurnRate,
+    self, Candidates, DeadlineCheck, EliminationRule, Halving, Lead, PassesPerRound, SearchRules,
+    TurnRate,
 };
 use nodegauge_measure::{clock, regime, schedule};
 use std::time::Instant;
 
 /// Constraints of the user on the loops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Constraints {
+pub struct LoopConstraints {
     /// Kind of store; `None` for both kinds.
     pub stores: Option<Stores>,
     /// Software prefetch; `None` for loops with and without software prefetch.
@@ -74,7 +75,7 @@ pub enum Breadth {
 }
 
 /// Returns the loops for this processor that satisfy the constraints, most promising first.
-pub fn candidates(constraints: Constraints, breadth: Breadth) -> Vec<KernelShape> {
+pub fn candidate_shapes(constraints: LoopConstraints, breadth: Breadth) -> Vec<KernelShape> {
     let (most, prefetching, distances, pages) = match breadth {
         Breadth::Likely => (ISAS_TRIED, 1, &PREFETCH_TRIED[..], &SIDE_BY_SIDE_TRIED[..]),
         Breadth::Wide => (ISAS_WIDE, ISAS_TRIED, &PREFETCH_WIDE[..], &SIDE_BY_SIDE_WIDE[..]),
@@ -137,11 +138,11 @@ pub fn candidates(constraints: Constraints, breadth: Breadth) -> Vec<KernelShape
 }
 
 /// Returns the numbers of pages side by side to try, except one page.
-pub(crate) fn pages_to_try(constraints: Constraints) -> Vec<SideBySide> {
+pub(crate) fn pages_to_try(constraints: LoopConstraints) -> Vec<SideBySide> {
     several_pages(constraints, &SIDE_BY_SIDE_TRIED)
 }
 
-fn several_pages(constraints: Constraints, usual: &[u8]) -> Vec<SideBySide> {
+fn several_pages(constraints: LoopConstraints, usual: &[u8]) -> Vec<SideBySide> {
     match constraints.side_by_side {
         Some(SideBySide::ONE) => Vec::new(),
         Some(pages) => vec![pages],
@@ -163,7 +164,7 @@ pub struct ChosenLoops {
     pub untried: Vec<KernelShape>,
     /// Kernels for which regular stores were faster, but not all loops with non-temporal stores were tried. They use
     /// the best tried loop with non-temporal stores, because these stores reduce memory traffic.
-    pub by_default: Vec<Kernel>,
+    pub regular_by_default: Vec<Kernel>,
     /// Number of passes that the choice took.
     pub passes: usize,
 }
@@ -213,7 +214,7 @@ pub fn choose(
     parts.enlarge(affordable / (MIN_PASSES * tried.max(1)));
     let mut groups: Vec<Halving<KernelShape>> = Vec::new();
     for kernel in &kernels {
-        groups.push(Halving::new(loops(*kernel, element, &shapes[..tried.max(1)])));
+        groups.push(Halving::new(existing_loops(*kernel, element, &shapes[..tried.max(1)])));
     }
     let mut chosen = ChosenLoops { passes: 2, ..ChosenLoops::default() };
     if tried > 0 {
@@ -224,7 +225,7 @@ pub fn choose(
         chosen.passes += search.passes;
     }
     for (kernel, group) in kernels.iter().zip(groups) {
-        let all = loops(*kernel, element, shapes);
+        let all = existing_loops(*kernel, element, shapes);
         let kinds = [Stores::NonTemporal, Stores::Regular];
         let best = kinds.map(|kind| best_with(&group, kind));
         let alone = match best {
@@ -276,9 +277,9 @@ impl Parts {
     fn run_next(&mut self, target: &mut dyn Target) -> Result<Sample, ArenaError> {
         let part = ArrayShare { index: self.trials % self.count, count: self.count };
         self.trials += 1;
-        match target.part(part)? {
+        match target.run_part(part)? {
             Some(sample) => Ok(sample),
-            None => target.pass(),
+            None => target.run_pass(),
         }
     }
 
@@ -308,7 +309,7 @@ fn is_close(group: &Halving<KernelShape>, streaming: KernelShape, regular: Kerne
 }
 
 impl ChosenLoops {
-    /// Adds the chosen loop of a kernel: the fastest one, or the one that [`Self::by_default`] describes. `all`
+    /// Adds the chosen loop of a kernel: the fastest one, or the one that [`Self::regular_by_default`] describes. `all`
     /// contains all loops of the kernel; `alone` compares the best loops of both kinds of store in passes of this
     /// kernel alone.
     fn take(
@@ -330,7 +331,7 @@ impl ChosenLoops {
         match first.map(|next| tried.iter().find(|shape| is_nontemporal(shape)).unwrap_or(next)) {
             Some(best) => {
                 self.loops.push((kernel, *best));
-                self.by_default.push(kernel);
+                self.regular_by_default.push(kernel);
             }
             None => {
                 self.loops.push((kernel, leader));
@@ -345,17 +346,17 @@ impl ChosenLoops {
 
 /// Rules for loops: the search ends when one loop per kernel is left. In simulations with undetected disturbances,
 /// eliminating the slower half after three passes lost the faster of two loops in 8 of 100 trials.
-const RULES: Rules = Rules {
+const RULES: SearchRules = SearchRules {
     seed: 0x6E6F_6465,
-    passes: Passes::One,
-    leave: RoundRule::SignificantlySlower,
+    passes: PassesPerRound::One,
+    elimination: EliminationRule::SignificantlySlower,
     min_rounds: 0,
     max_rounds: None,
     whole_rounds: 0,
     check: DeadlineCheck::Turn,
 };
 /// Rules for comparing two loops of one kernel without the other kernels.
-const SINGLE_KERNEL_RULES: Rules = Rules { max_rounds: Some(8), ..RULES };
+const SINGLE_KERNEL_RULES: SearchRules = SearchRules { max_rounds: Some(8), ..RULES };
 
 /// Search among loops that are measured interleaved on a target, with all kernels in one pass.
 struct Search<'a> {
@@ -439,7 +440,11 @@ impl Candidates for Search<'_> {
 }
 
 /// Returns the distinct existing loops of a kernel; for a kernel without stores, the kind of store is ignored.
-pub(crate) fn loops(kernel: Kernel, element: Element, shapes: &[KernelShape]) -> Vec<KernelShape> {
+pub(crate) fn existing_loops(
+    kernel: Kernel,
+    element: Element,
+    shapes: &[KernelShape],
+) -> Vec<KernelShape> {
     let mut loops = Vec::new();
     for shape in shapes {
         let mut shape = *shape;
@@ -468,7 +473,8 @@ fn is_nontemporal(shape: &KernelShape) -> bool {
 
 /// True for a pass with interference, or with a change of the regime.
 fn is_disturbed(sample: &Sample) -> bool {
-    !sample.is_clean() || !regime::may_share_regime(sample.round_trips.0, sample.round_trips.1)
+    !sample.is_undisturbed()
+        || !regime::may_share_regime(sample.round_trips.0, sample.round_trips.1)
 }
 
 #[cfg(test)]
@@ -534,10 +540,10 @@ mod tests {
             chosen
         };
         let whole = chosen(Kernel::Copy, &[nt, regular]);
-        assert_eq!((whole.loops[0].1, whole.by_default.len()), (regular, 0));
+        assert_eq!((whole.loops[0].1, whole.regular_by_default.len()), (regular, 0));
         assert!(whole.leads[0].1.is_significant() && whole.untried.is_empty());
         let part = chosen(Kernel::Copy, &[nt, regular, more]);
-        assert_eq!((part.loops[0].1, part.by_default), (nt, vec![Kernel::Copy]));
+        assert_eq!((part.loops[0].1, part.regular_by_default), (nt, vec![Kernel::Copy]));
         assert_eq!((part.tried.len(), part.untried), (2, vec![more]));
         // The kernel reads the lines that it overwrites anyway, so regular stores add no traffic.
         assert_eq!(chosen(Kernel::Update, &[nt, regular, more]).loops[0].1, regular);
@@ -565,10 +571,10 @@ mod tests {
         fn set_loops(&mut self, _: Vec<Loop>) -> Result<(), ArenaError> {
             Ok(())
         }
-        fn pass(&mut self) -> Result<Sample, ArenaError> {
-            self.part(ArrayShare { index: 0, count: 1 }).map(Option::unwrap)
+        fn run_pass(&mut self) -> Result<Sample, ArenaError> {
+            self.run_part(ArrayShare { index: 0, count: 1 }).map(Option::unwrap)
         }
-        fn part(&mut self, part: ArrayShare) -> Result<Option<Sample>, ArenaError> {
+        fn run_part(&mut self, part: ArrayShare) -> Result<Option<Sample>, ArenaError> {
             Ok(Some(Sample::from_times(self.model.seconds(&self.config, part))))
         }
         fn check(&mut self) -> Result<(), ArenaError> {
@@ -730,10 +736,10 @@ mod tests {
 
     #[test]
     fn constraints_limit_the_candidates() {
-        let all = candidates(Constraints::default(), Breadth::Likely);
+        let all = candidate_shapes(LoopConstraints::default(), Breadth::Likely);
         assert!(all.iter().any(|s| s.prefetch != Prefetch::Off));
-        let regular = candidates(
-            Constraints {
+        let regular = candidate_shapes(
+            LoopConstraints {
                 stores: Some(Stores::Regular),
                 prefetch: Some(Prefetch::Off),
                 side_by_side: None,
@@ -744,13 +750,13 @@ mod tests {
         assert!(regular.iter().any(|s| s.side_by_side == SideBySide::ONE));
         let four = SideBySide::new(4);
         assert!(regular.iter().any(|s| Some(s.side_by_side) == four));
-        let four_alone = Constraints { side_by_side: four, ..Constraints::default() };
-        let shapes = candidates(four_alone, Breadth::Wide);
+        let four_alone = LoopConstraints { side_by_side: four, ..LoopConstraints::default() };
+        let shapes = candidate_shapes(four_alone, Breadth::Wide);
         assert!(!shapes.is_empty() && shapes.iter().all(|s| Some(s.side_by_side) == four));
         let far = Prefetch::FarNear(4096, 512);
         assert!(
-            candidates(
-                Constraints { prefetch: Some(far), ..Constraints::default() },
+            candidate_shapes(
+                LoopConstraints { prefetch: Some(far), ..LoopConstraints::default() },
                 Breadth::Wide
             )
             .iter()

@@ -39,10 +39,13 @@ pub(crate) fn sections(record: &Record, detail: Detail, show: &[Statistic]) -> V
     let mut sections = run_sections(record, detail);
     sections.extend(sweep::section(record, show));
     sections.extend(ablation::section(record));
-    published::add(&mut sections, record, GAUGE, detail);
+    published::add_published_section(&mut sections, record, GAUGE, detail);
     sections.extend(unknown(record));
-    let last =
-        if has_sweep(record) { sweep::closing(record).map(summary) } else { closing(record) };
+    let last = if has_sweep(record) {
+        sweep::fastest_comparison(record).map(summary)
+    } else {
+        closing(record)
+    };
     sections.extend(last);
     sections
 }
@@ -59,7 +62,7 @@ fn closing(record: &Record) -> Option<Section> {
         others.iter().all(|(_, config)| comparable_rate(figure, config) == figure.0.value)
     });
     let own_loops = of_one_regime.map(|(m, _)| ("nodegauge's loop".to_owned(), *m));
-    let programs = others.iter().map(|(m, config)| (standard::program(config), *m));
+    let programs = others.iter().map(|(m, config)| (standard::program_name(config), *m));
     let named: Vec<(String, &Measurement)> = own_loops.chain(programs).collect();
     let sentences = several_figures_sentences(&named, &format!("runs {}", last.name), Quoted::Best);
     (!sentences.is_empty()).then(|| summary_section(sentences))
@@ -98,6 +101,6 @@ fn unknown(record: &Record) -> Option<Section> {
     }
     let mut section = Section::new("memory");
     section.push(plain_table(&figures));
-    section.doubts(&figures);
+    section.push_doubts(&figures);
     Some(section)
 }

@@ -1,9 +1,9 @@
 //! Collection of one message from each member of a job, a rank or a host, before a deadline.
 //!
-//! A [`Collection`] stores which members are missing, the deadline, and the sentence that names missing members.
+//! A [`MessageCollection`] stores which members are missing, the deadline, and the sentence that names missing members.
 //! Links to the members provide the messages. A link that receives the messages of all members (a socket or a
-//! channel) uses [`Collection::receive`]; a link that is polled for each member (MPI, a file per rank, or the
-//! streams of srun) uses [`Collection::poll_each`].
+//! channel) uses [`MessageCollection::receive`]; a link that is polled for each member (MPI, a file per rank, or the
+//! streams of srun) uses [`MessageCollection::poll_each`].
 //!
 //! Two other collections have no deadline: [`World::gather`](crate::mpi::World::gather) waits for ranks that
 //! compute for an unknown time, and the launcher ends the job if a rank is lost; forked [`ranks`](crate::ranks)
@@ -11,14 +11,14 @@
 
 use nodegauge_measure::Failure;
 use nodegauge_measure::quantity::number_form;
-use nodegauge_os::{Unmet, Wait, wait_for_event, wait_until};
+use nodegauge_os::{Wait, WaitEnd, wait_for_event, wait_until};
 use nodegauge_placement::cpus::number_ranges;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 /// Messages of the members of a job, and the members that have not sent one.
 #[derive(Debug)]
-pub struct Collection<T> {
+pub struct MessageCollection<T> {
     messages: BTreeMap<usize, T>,
     missing: BTreeSet<usize>,
     /// Time until the deadline at the start of the collection.
@@ -27,7 +27,7 @@ pub struct Collection<T> {
     is_interrupted: bool,
 }
 
-impl<T> Collection<T> {
+impl<T> MessageCollection<T> {
     /// Creates an empty collection of one message from each of these members; its deadline is `timeout` from now.
     pub fn new(members: impl IntoIterator<Item = usize>, timeout: Duration) -> Self {
         Self {
@@ -109,8 +109,8 @@ impl<T> Collection<T> {
         }
     }
 
-    fn end(&mut self, end: Result<Result<(), Failure>, Unmet>) -> Result<(), Failure> {
-        self.is_interrupted |= end == Err(Unmet::Interrupted);
+    fn end(&mut self, end: Result<Result<(), Failure>, WaitEnd>) -> Result<(), Failure> {
+        self.is_interrupted |= end == Err(WaitEnd::Interrupted);
         end.unwrap_or(Ok(()))
     }
 
@@ -183,8 +183,8 @@ mod tests {
     const LATER: Duration = Duration::from_secs(3600);
 
     /// Returns a collection from ranks 1 to 4. With a `timeout` of zero, its deadline has passed.
-    fn four_members(timeout: Duration) -> Collection<char> {
-        Collection::new(1..5, timeout)
+    fn four_members(timeout: Duration) -> MessageCollection<char> {
+        MessageCollection::new(1..5, timeout)
     }
 
     #[test]
@@ -227,14 +227,14 @@ mod tests {
         let named = "no response from ranks 1,3-4 within 0 s";
         assert_eq!(collection.missing_ranks().unwrap(), named);
         assert_eq!(collection.all_messages().unwrap_err().message, named);
-        let unequal = Collection::<()>::new([7], Duration::from_millis(2540));
+        let unequal = MessageCollection::<()>::new([7], Duration::from_millis(2540));
         assert_eq!(unequal.missing_ranks().unwrap(), "no response from rank 7 within 2.5 s");
     }
 
     #[test]
     fn message_at_deadline_counts() {
         let mut late = Some((3, 'c'));
-        let mut collection = Collection::new([3], Duration::ZERO);
+        let mut collection = MessageCollection::new([3], Duration::ZERO);
         let wait = collection.wait();
         collection.receive(&wait, |_| Ok(late.take())).unwrap();
         assert!(collection.is_complete());
@@ -266,7 +266,7 @@ mod tests {
 
     #[test]
     fn empty_collection_is_complete() {
-        let mut collection = Collection::<char>::new([], Duration::ZERO);
+        let mut collection = MessageCollection::<char>::new([], Duration::ZERO);
         let wait = collection.wait().unless(&|| true);
         collection.receive(&wait, |_| Err(Failure::missing("not called"))).unwrap();
         collection.poll_each(&wait, |_| Err(Failure::missing("not called"))).unwrap();

@@ -5,8 +5,8 @@
 //! moves the CPUs of the machine, the median over the pairs identifies the regime (see [`nodegauge_measure::regime`]).
 //! The measurement takes a fraction of a millisecond; it is made before and after every pass.
 //!
-//! The latency of one pair ([`PairLines`]) is measured on several lines, each on a page of its own that a member of
-//! the pair has touched first. The address of a line determines which slice of the last-level cache, or which
+//! The latency of one pair ([`PairCacheLines`]) is measured on several lines, each on a page of its own that a member
+//! of the pair has touched first. The address of a line determines which slice of the last-level cache, or which
 //! directory, is its home. A single line would be fast for pairs near its home and slow for others.
 
 use crate::{Member, Team, TeamError};
@@ -34,9 +34,9 @@ const END: u64 = u64::MAX;
 
 /// Cache lines that the pairs of a team share.
 #[derive(Debug)]
-pub struct SharedLines(Vec<CacheLine<AtomicU64>>);
+pub struct SharedCacheLines(Vec<CacheLine<AtomicU64>>);
 
-impl SharedLines {
+impl SharedCacheLines {
     /// Creates cache lines for a team of `members` threads.
     pub fn new(members: usize) -> Self {
         Self((0..members / 2).map(|_| CacheLine::default()).collect())
@@ -51,11 +51,11 @@ impl SharedLines {
 /// Cache lines of one pair of CPUs, in memory that no thread has touched before. Each line has its own page. The
 /// members of the pair touch the pages alternately, so that each page is near one of them.
 #[derive(Debug)]
-pub struct PairLines {
+pub struct PairCacheLines {
     mapping: Mapping,
 }
 
-impl PairLines {
+impl PairCacheLines {
     /// Number of lines of a pair.
     pub const COUNT: usize = 8;
 
@@ -134,7 +134,7 @@ pub fn have_exclusive_cpus(places: &[Vec<CpuId>]) -> bool {
 ///
 /// # Errors
 /// Fails if a thread of the team fails.
-pub fn measure_round_trip(team: &mut Team, lines: &SharedLines) -> Result<Seconds, TeamError> {
+pub fn measure_round_trip(team: &mut Team, lines: &SharedCacheLines) -> Result<Seconds, TeamError> {
     if lines.0.is_empty() {
         return Ok(Seconds(f64::NAN));
     }
@@ -144,7 +144,7 @@ pub fn measure_round_trip(team: &mut Team, lines: &SharedLines) -> Result<Second
 }
 
 /// Runs the measurement in one member. The member with the even index of a pair returns the round trip in seconds.
-fn ping_pong(member: &Member<'_>, lines: &SharedLines) -> Option<f64> {
+fn ping_pong(member: &Member<'_>, lines: &SharedCacheLines) -> Option<f64> {
     let line = lines.0.get(member.index / 2);
     let pings = member.index.is_multiple_of(2);
     if let (Some(line), true) = (line, pings) {
@@ -231,50 +231,50 @@ fn wait_until(line: &AtomicU64, idle: &dyn Fn(), done: impl Fn(u64) -> bool) -> 
 mod tests {
     use super::*;
     use crate::MemberBarrier;
-    use nodegauge_os::Gate;
+    use nodegauge_os::SpinBarrier;
     use std::collections::BTreeSet;
 
     #[test]
     fn round_trip_requires_two_threads() {
         for (members, has) in [(1, false), (2, true), (3, true), (4, true)] {
             let mut team = Team::start(&vec![Vec::new(); members]).unwrap();
-            let lines = SharedLines::new(members);
+            let lines = SharedCacheLines::new(members);
             let trip = measure_round_trip(&mut team, &lines).unwrap();
             assert_eq!(trip.0.is_finite() && trip.0 > 1e-9, has, "{members} members: {trip}");
         }
     }
     #[test]
     fn pairs_of_threads_use_separate_cache_lines() {
-        let pairs: Vec<PairLines> = (0..3).map(|_| PairLines::map().unwrap()).collect();
+        let pairs: Vec<PairCacheLines> = (0..3).map(|_| PairCacheLines::map().unwrap()).collect();
         let mut pages = BTreeSet::new();
         let mut positions = BTreeSet::new();
         for pair in &pairs {
             // The thread that maps the lines touches none of them.
-            assert_eq!(pair.mapping.resident_pages().unwrap(), (0, PairLines::COUNT));
-            for number in 0..PairLines::COUNT {
+            assert_eq!(pair.mapping.resident_pages().unwrap(), (0, PairCacheLines::COUNT));
+            for number in 0..PairCacheLines::COUNT {
                 let address = std::ptr::from_ref(pair.line(number)) as usize;
                 pages.insert(address / page_bytes());
                 positions.insert(address % page_bytes());
             }
         }
-        assert_eq!(pages.len(), pairs.len() * PairLines::COUNT);
-        assert_eq!(positions.len(), PairLines::COUNT);
+        assert_eq!(pages.len(), pairs.len() * PairCacheLines::COUNT);
+        assert_eq!(positions.len(), PairCacheLines::COUNT);
         let mut team = Team::start(&[Vec::new(), Vec::new()]).unwrap();
         let trips = pairs[1].measure_round_trips(&mut team).unwrap();
-        assert_eq!(trips.len(), PairLines::COUNT);
+        assert_eq!(trips.len(), PairCacheLines::COUNT);
         assert!(trips.iter().all(|trip| *trip > 1e-9), "{trips:?}");
-        let resident = |pair: &PairLines| pair.mapping.resident_pages().unwrap().0;
-        assert_eq!(pairs.iter().map(resident).collect::<Vec<_>>(), [0, PairLines::COUNT, 0]);
+        let resident = |pair: &PairCacheLines| pair.mapping.resident_pages().unwrap().0;
+        assert_eq!(pairs.iter().map(resident).collect::<Vec<_>>(), [0, PairCacheLines::COUNT, 0]);
     }
 
     #[test]
     fn members_touch_pages_alternately() {
         for index in 0..2 {
-            let lines = PairLines::map().unwrap();
-            let gate = Gate::default();
-            let barrier = MemberBarrier::Gate(&gate);
+            let lines = PairCacheLines::map().unwrap();
+            let gate = SpinBarrier::default();
+            let barrier = MemberBarrier::SpinBarrier(&gate);
             lines.touch(&Member { index, count: 1, barrier });
-            assert_eq!(lines.mapping.resident_pages().unwrap().0, PairLines::COUNT / 2);
+            assert_eq!(lines.mapping.resident_pages().unwrap().0, PairCacheLines::COUNT / 2);
         }
     }
 }

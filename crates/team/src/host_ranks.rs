@@ -1,7 +1,7 @@
 //! Messages of the ranks of one host, which the first rank collects over a local socket. They require neither MPI
 //! nor a coordinator.
 
-use crate::collect::Collection;
+use crate::collect::MessageCollection;
 use crate::rank_service::link;
 use nodegauge_measure::Failure;
 use nodegauge_placement::launchers::LauncherJob;
@@ -28,8 +28,8 @@ pub fn collect<T: DeserializeOwned>(
     started: &LauncherJob,
     topic: &str,
     timeout: Duration,
-) -> Result<Collection<T>, Failure> {
-    let mut collection = Collection::new(1..started.ranks as usize, timeout);
+) -> Result<MessageCollection<T>, Failure> {
+    let mut collection = MessageCollection::new(1..started.ranks as usize, timeout);
     if started.ranks > 1 {
         receive_all(&mut collection, &socket(started, topic))?;
     }
@@ -37,7 +37,7 @@ pub fn collect<T: DeserializeOwned>(
 }
 
 fn receive_all<T: DeserializeOwned>(
-    collection: &mut Collection<T>,
+    collection: &mut MessageCollection<T>,
     socket: &str,
 ) -> Result<(), Failure> {
     let listener = link::listen(socket)?;
@@ -91,7 +91,7 @@ mod tests {
             let socket = socket.clone();
             std::thread::spawn(move || send_to(&socket, rank, &vec![rank; 2], timeout))
         });
-        let mut collection = Collection::<Vec<u32>>::new(1..3, timeout);
+        let mut collection = MessageCollection::<Vec<u32>>::new(1..3, timeout);
         receive_all(&mut collection, &socket).unwrap();
         others.into_iter().for_each(|other| other.join().unwrap().unwrap());
         assert_eq!(collection.all_messages().unwrap(), [[1, 1], [2, 2]]);

@@ -21,7 +21,7 @@ mod lines;
 mod link;
 
 use crate::TeamError;
-use crate::collect::Collection;
+use crate::collect::MessageCollection;
 use crate::mpi::{World, WorldHosts};
 use crate::rank_service::join_timeout;
 use lines::{SrunLeader, SrunStep};
@@ -528,7 +528,7 @@ impl Hosts {
         interrupted: &dyn Fn() -> bool,
     ) -> Result<BTreeMap<usize, FromHost<R>>, Failure> {
         let others = (1..self.names.len()).filter(|host| self.lost.borrow()[*host].is_none());
-        let mut collection = Collection::new(others, timeout);
+        let mut collection = MessageCollection::new(others, timeout);
         let passed_on = || self.pass_on_interrupt(interrupted);
         let wait = collection.wait().every(POLL_INTERVAL).unless(&passed_on).grace(AFTER_INTERRUPT);
         collection.poll_each(&wait, |host| Ok(self.host_message(host)))?;
@@ -629,8 +629,8 @@ pub fn rank_places(world: &World, version: &str) -> Result<Option<Vec<Vec<u32>>>
 /// # Errors
 /// Fails if a rank sends another kind of message, as another version of the program may do. All ranks then get the
 /// failure instead of their hosts.
-fn rank_hosts(world: &World, timeout: Duration) -> Result<Collection<RankHost>, Failure> {
-    let mut collection = Collection::new(1..world.count, timeout);
+fn rank_hosts(world: &World, timeout: Duration) -> Result<MessageCollection<RankHost>, Failure> {
+    let mut collection = MessageCollection::new(1..world.count, timeout);
     let wait = collection.wait().every(POLL_INTERVAL);
     let collected = collection.poll_each(&wait, |rank| match world.poll(rank) {
         Some(words) => serde_json::from_slice(&words)

@@ -23,7 +23,7 @@ pub use workers::{WorkerPool, Workers};
 use nodegauge_machine::CpuId;
 use nodegauge_measure::Failure;
 use nodegauge_measure::schedule::TurnFailure;
-use nodegauge_os::{Gate, ProcessBarrier};
+use nodegauge_os::{ProcessBarrier, SpinBarrier};
 use nodegauge_placement::display::ObservedAffinity;
 use nodegauge_placement::pin;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -108,7 +108,7 @@ pub struct Member<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum MemberBarrier<'a> {
     /// Barrier in memory of this process.
-    Gate(&'a Gate),
+    SpinBarrier(&'a SpinBarrier),
     /// Barrier in memory shared by processes.
     Processes(&'a ProcessBarrier),
     /// Barrier of the MPI library.
@@ -121,14 +121,14 @@ impl Member<'_> {
     #[inline]
     pub fn barrier(&self) {
         match self.barrier {
-            MemberBarrier::Gate(gate) if gate.wait(self.count).is_err() => {
+            MemberBarrier::SpinBarrier(gate) if gate.wait(self.count).is_err() => {
                 resume_unwind(Box::new("another member of the team failed"));
             }
-            MemberBarrier::Gate(_) => {}
+            MemberBarrier::SpinBarrier(_) => {}
             MemberBarrier::Processes(shared) => {
                 if shared.wait(self.count).is_err() {
                     // Another rank is lost, so that this process cannot continue.
-                    std::process::exit(rank_service::ABANDONED.into());
+                    std::process::exit(rank_service::ABANDONED_EXIT_CODE.into());
                 }
             }
             MemberBarrier::World(world) => world.barrier(),
@@ -137,7 +137,7 @@ impl Member<'_> {
 
     /// Ends the job of the members that wait at the barrier for this member.
     pub(crate) fn poison(&self) {
-        if let MemberBarrier::Gate(gate) = self.barrier {
+        if let MemberBarrier::SpinBarrier(gate) = self.barrier {
             gate.poison();
         }
     }
@@ -159,7 +159,7 @@ pub struct Team {
     jobs: Vec<SyncSender<Job>>,
     reports: Receiver<Report>,
     members: Vec<JoinHandle<()>>,
-    observed: Vec<ObservedAffinity>,
+    observed_affinities: Vec<ObservedAffinity>,
     /// Index of the first member that panicked; `None` if none has.
     failed: Option<usize>,
 }
@@ -173,13 +173,13 @@ impl Team {
     /// affinity.
     pub fn start(places: &[Vec<CpuId>]) -> Result<Self, TeamError> {
         let count = places.len();
-        let gate = Arc::new(Gate::default());
+        let gate = Arc::new(SpinBarrier::default());
         let (report, reports) = sync_channel(count);
         let mut team = Self {
             jobs: Vec::new(),
             reports,
             members: Vec::new(),
-            observed: Vec::new(),
+            observed_affinities: Vec::new(),
             failed: None,
         };
         for (index, place) in places.iter().enumerate() {
@@ -195,7 +195,7 @@ impl Team {
                     let affinity = bind(index as u32, &place);
                     let stays = affinity.is_ok();
                     if tell.send(affinity).is_ok() && stays {
-                        let barrier = MemberBarrier::Gate(&gate);
+                        let barrier = MemberBarrier::SpinBarrier(&gate);
                         work(&Member { index, count, barrier }, &inbox, &report);
                     }
                 })
@@ -206,7 +206,7 @@ impl Team {
                 })?;
             team.members.push(member);
             team.jobs.push(job);
-            team.observed.push(bound.recv().map_err(|_| TeamError::Panicked(index))??);
+            team.observed_affinities.push(bound.recv().map_err(|_| TeamError::Panicked(index))??);
         }
         Ok(team)
     }
@@ -222,8 +222,8 @@ impl Team {
     }
 
     /// Returns the CPUs of each thread, as the kernel reported them after binding.
-    pub fn observed(&self) -> &[ObservedAffinity] {
-        &self.observed
+    pub fn observed_affinities(&self) -> &[ObservedAffinity] {
+        &self.observed_affinities
     }
 
     /// Runs `job` on every member; returns when all members have finished.
@@ -382,7 +382,8 @@ mod tests {
         let allowed = pin::current_affinity().unwrap();
         let cpu = allowed[allowed.len() - 1];
         let team = Team::start(&[vec![cpu], allowed.clone()]).unwrap();
-        let observed: Vec<_> = team.observed().iter().map(|o| o.cpus.clone()).collect();
-        assert_eq!(observed, [vec![cpu], allowed]);
+        let observed_affinities: Vec<_> =
+            team.observed_affinities().iter().map(|o| o.cpus.clone()).collect();
+        assert_eq!(observed_affinities, [vec![cpu], allowed]);
     }
 }

@@ -120,7 +120,7 @@ struct Calls {
 #[derive(Debug)]
 pub struct Exchange {
     /// Number of the other rank.
-    pub with: usize,
+    pub partner: usize,
     /// Numbers to send to the other rank.
     pub sent: Vec<f64>,
     /// Numbers received from the other rank.
@@ -294,14 +294,14 @@ impl World {
             for each in &mut *all {
                 let at = each.received.as_mut_ptr().cast();
                 let n = each.received.len() as c_int;
-                let with = each.with as c_int;
-                (calls.begin_receive)(at, n, calls.double, with, HALO, calls.world, place());
+                let partner = each.partner as c_int;
+                (calls.begin_receive)(at, n, calls.double, partner, HALO, calls.world, place());
             }
             for each in &*all {
                 let at = each.sent.as_ptr().cast_mut().cast();
                 let n = each.sent.len() as c_int;
-                let with = each.with as c_int;
-                (calls.begin_send)(at, n, calls.double, with, HALO, calls.world, place());
+                let partner = each.partner as c_int;
+                (calls.begin_send)(at, n, calls.double, partner, HALO, calls.world, place());
             }
             let n = 2 * all.len() as c_int;
             (calls.wait_all)(n, first.cast(), calls.no_status as *mut c_void);

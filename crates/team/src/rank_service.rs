@@ -17,7 +17,7 @@ use nodegauge_measure::Failure;
 use std::time::Duration;
 
 /// Exit code of a rank that has lost its coordinator or another rank.
-pub(crate) const ABANDONED: u8 = 3;
+pub(crate) const ABANDONED_EXIT_CODE: u8 = 3;
 
 /// Default timeout for the connection of all ranks; [`JOIN_VARIABLE`] sets another.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(30);

@@ -10,7 +10,9 @@
 use crate::timed::{Laps, TimedResults};
 use crate::{Interrupt, Member, MemberBarrier, TeamError};
 use nodegauge_measure::interference::stolen_ticks;
-use nodegauge_os::{ForkedChild, Gate, Mapping, SysError, describe, receive};
+use nodegauge_os::{
+    ForkedChild, Mapping, SpinBarrier, SysError, describe_exit_status, receive_from_children,
+};
 use nodegauge_placement::{RankPlace, pin};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -36,8 +38,8 @@ pub unsafe fn run<T: Serialize + DeserializeOwned>(
     mut interrupt: Interrupt<'_>,
     job: impl Fn(&Member<'_>) -> Result<T, String>,
 ) -> Result<Vec<T>, TeamError> {
-    let shared = Mapping::shared(size_of::<Gate>()).map_err(cannot_start)?;
-    let barrier = MemberBarrier::Gate(shared.view(0));
+    let shared = Mapping::shared(size_of::<SpinBarrier>()).map_err(cannot_start)?;
+    let barrier = MemberBarrier::SpinBarrier(shared.view(0));
     let count = places.len();
     // Children that still run are killed when they are dropped.
     let mut children = Vec::with_capacity(count);
@@ -49,7 +51,7 @@ pub unsafe fn run<T: Serialize + DeserializeOwned>(
         children.push(child.map_err(cannot_start)?);
     }
     while children.iter().any(ForkedChild::is_open) {
-        receive(&mut children, interrupt.interval());
+        receive_from_children(&mut children, interrupt.interval());
         if interrupt.is_requested() {
             return Err(TeamError::Interrupted);
         }
@@ -115,7 +117,7 @@ fn check<T: DeserializeOwned>(children: &mut [ForkedChild]) -> Result<(), TeamEr
     }
     let Some(rank) = lost else { return Ok(()) };
     let process = children[rank].id();
-    let how = Some(describe(children[rank].wait()));
+    let how = Some(describe_exit_status(children[rank].wait()));
     Err(TeamError::Lost { rank, process, how })
 }
 

@@ -3,7 +3,7 @@
 //! Every thread reads the clock at the start and the end of a part. The kernel's counters of the thread are read
 //! outside the part, about a microsecond before and after it.
 
-use crate::core_to_core::{SharedLines, measure_round_trip};
+use crate::core_to_core::{SharedCacheLines, measure_round_trip};
 use crate::{Interrupt, Member, Team, TeamError};
 use nodegauge_measure::Seconds;
 use nodegauge_measure::interference::{Cause, ThreadCounts, stolen_ticks};
@@ -154,7 +154,7 @@ impl Team {
     /// Fails if a member panics; the team cannot be used afterwards.
     pub fn sample<T: Send>(
         &mut self,
-        lines: &SharedLines,
+        lines: &SharedCacheLines,
         job: impl Fn(&Member<'_>, &mut Laps<'_>) -> T + Sync,
     ) -> Result<(Sample, TimedResults<T>), TeamError> {
         let before = measure_round_trip(self, lines)?.0;
@@ -259,7 +259,7 @@ mod tests {
     #[test]
     fn parts_include_only_members_with_work() {
         let mut team = Team::start(&vec![Vec::new(); 3]).unwrap();
-        let lines = SharedLines::new(0);
+        let lines = SharedCacheLines::new(0);
         let (sample, timed) = team
             .sample(&lines, |member, laps| {
                 for _ in 0..4 {

@@ -33,11 +33,11 @@
 //!
 //! No thread or process is started, no memory is allocated and nothing is sent while a part is timed.
 
-use crate::core_to_core::{SharedLines, measure_round_trip};
+use crate::core_to_core::{SharedCacheLines, measure_round_trip};
 use crate::mpi::{self, World, WorldHosts};
 use crate::{Interrupt, Laps, Member, Team, TeamError, TimedResults, ranks};
 use nodegauge_machine::CpuId;
-use nodegauge_measure::quantity::counted;
+use nodegauge_measure::quantity::count_in_words;
 use nodegauge_measure::samples::Sample;
 use nodegauge_placement::{Bind, Placement, RankPlace, RankPlan};
 use serde::Serialize;
@@ -66,7 +66,7 @@ impl Workers {
         Self::Ranks(RankPlan {
             ranks: ranks.map(|rank| RankPlace::single_thread(rank, Vec::new())).collect(),
             policy: None,
-            words: "unbound".to_owned(),
+            canonical_text: "unbound".to_owned(),
             devices: Vec::new(),
             device_count: 0,
             notices: Vec::new(),
@@ -97,9 +97,9 @@ impl Workers {
     /// Describes the workers: `2 threads`, `2 ranks, policy 3 block`.
     pub fn in_words(&self) -> String {
         match self {
-            Self::Threads(_) => counted(self.count(), "thread"),
+            Self::Threads(_) => count_in_words(self.count(), "thread"),
             Self::Ranks(plan) | Self::Mpi(plan, _) => {
-                format!("{}, {}", counted(self.count(), "rank"), plan.words)
+                format!("{}, {}", count_in_words(self.count(), "rank"), plan.canonical_text)
             }
         }
     }
@@ -157,7 +157,7 @@ pub struct WorkerPool<'a> {
     teams: Vec<Option<Team>>,
     /// Index of the team with the most threads; its round trips identify regimes.
     widest: Option<usize>,
-    lines: SharedLines,
+    lines: SharedCacheLines,
 }
 
 impl<'a> WorkerPool<'a> {
@@ -176,13 +176,16 @@ impl<'a> WorkerPool<'a> {
             teams.iter().map(|team| team.as_ref().map_or(0, Team::len)).collect();
         let widest = (0..all.len()).filter(|at| threads[*at] > 0).max_by_key(|at| threads[*at]);
         let places = widest.and_then(|at| all[at].thread_places()).unwrap_or_default();
-        Ok(Self { all, teams, widest, lines: SharedLines::for_places(&places) })
+        Ok(Self { all, teams, widest, lines: SharedCacheLines::for_places(&places) })
     }
 
     /// Returns the affinity of each thread of the team with the most threads, as the kernel reported it after binding.
     pub fn details(&self) -> Vec<String> {
         let of = self.widest.and_then(|at| self.teams[at].as_ref());
-        of.into_iter().flat_map(|team| team.observed()).map(ToString::to_string).collect()
+        of.into_iter()
+            .flat_map(|team| team.observed_affinities())
+            .map(ToString::to_string)
+            .collect()
     }
 
     /// Returns the CPUs of the team with the most threads; its round trips identify regimes.

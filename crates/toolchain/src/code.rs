@@ -6,7 +6,7 @@
 mod body;
 mod image;
 
-use body::Body;
+use body::FunctionBody;
 use image::Image;
 use nodegauge_os::{MAX_PROGRAM_BYTES, read_file};
 use std::io;
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 /// Properties of a function's machine code.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Code {
+pub struct CodeProperties {
     /// Number of bits that one instruction of the hot loop processes: the width of a vector, or of one element in
     /// scalar code. `None` if no loop of the function accesses data.
     pub vector_bits: Option<u32>,
@@ -53,11 +53,13 @@ impl SharedObject {
     ///
     /// # Errors
     /// Fails when the file is not a shared object.
-    pub fn function_code(&self, name: &str) -> io::Result<Option<Code>> {
+    pub fn function_code(&self, name: &str) -> io::Result<Option<CodeProperties>> {
         let image = Image::parse(&self.data).map_err(|cause| {
             io::Error::other(format!("{:?} is not a shared object: {cause}", self.path))
         })?;
         let Some(image) = image else { return Ok(None) };
-        Ok(image.function(name).map(|function| Body::decode(&image, &function).code(&image)))
+        Ok(image
+            .function(name)
+            .map(|function| FunctionBody::decode(&image, &function).code(&image)))
     }
 }

@@ -15,7 +15,7 @@ pub struct CommandLine {
 impl CommandLine {
     /// Creates a command from a program and its arguments.
     pub fn new<S: Into<String>>(program: S, arguments: impl IntoIterator<Item = S>) -> Self {
-        Self { words: vec![program.into()] }.with(arguments)
+        Self { words: vec![program.into()] }.with_arguments(arguments)
     }
 
     /// Returns the value of the macro `name` if an argument defines it (`-DNAME=VALUE`); an empty text for a macro
@@ -89,7 +89,7 @@ impl CommandLine {
     }
 
     /// Returns the command with `more` arguments at its end.
-    pub fn with<S: Into<String>>(&self, more: impl IntoIterator<Item = S>) -> Self {
+    pub fn with_arguments<S: Into<String>>(&self, more: impl IntoIterator<Item = S>) -> Self {
         let mut words = self.words.clone();
         words.extend(more.into_iter().map(Into::into));
         Self { words }

@@ -3,7 +3,7 @@
 use crate::quote::first_errors;
 use crate::{CommandLine, Job, Scratch, ToolchainError, run, vendor_flags};
 use nodegauge_measure::{Bytes, legible};
-use nodegauge_os::{MAX_PROGRAM_BYTES, describe};
+use nodegauge_os::{MAX_PROGRAM_BYTES, describe_exit_status};
 use std::fs::Metadata;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -40,7 +40,7 @@ pub struct CompileLimits {
 
 impl CompileLimits {
     /// Default limits, with one minute for the compilation.
-    pub const USUAL: Self = Self {
+    pub const DEFAULT: Self = Self {
         version: Duration::from_secs(10),
         compile: Duration::from_secs(60),
         trial: Duration::from_secs(10),
@@ -48,7 +48,7 @@ impl CompileLimits {
 
     /// Returns limits with `compile` for the compilation. The limits for the other steps are at most `compile`.
     pub fn from_compile_time(compile: Duration) -> Self {
-        let usual = Self::USUAL;
+        let usual = Self::DEFAULT;
         Self { version: usual.version.min(compile), compile, trial: usual.trial.min(compile) }
     }
 }
@@ -74,7 +74,7 @@ impl Compiler {
         // interruption is an error.
         let succeeds = job.status(&output)?.success();
         let mut lines = output.stdout.lines().map(str::trim);
-        let version = lines.find(|line| succeeds && !line.is_empty()).map(legible::quoted);
+        let version = lines.find(|line| succeeds && !line.is_empty()).map(legible::quote_line);
         Ok(Self { command, version })
     }
 
@@ -99,9 +99,9 @@ impl Compiler {
         // The linker requires that sources precede the libraries in the flags.
         let command = self
             .command
-            .with(flags.iter().cloned())
-            .with(sources.iter().map(|source| source.display().to_string()))
-            .with(["-o".to_owned(), path.display().to_string()]);
+            .with_arguments(flags.iter().cloned())
+            .with_arguments(sources.iter().map(|source| source.display().to_string()))
+            .with_arguments(["-o".to_owned(), path.display().to_string()]);
         // The job runs in the current folder, so that relative paths in the user's flags remain valid.
         let mut job = Job::new(command.clone(), limit);
         // Temporary files that a killed compiler leaves are removed together with this folder.
@@ -111,7 +111,7 @@ impl Compiler {
         let status = job.status(&output)?;
         let length = path.metadata().ok().filter(Metadata::is_file).map(|file| file.len());
         let status = match length {
-            _ if !status.success() => describe(status),
+            _ if !status.success() => describe_exit_status(status),
             Some(0..=MAX_PROGRAM_BYTES) => {
                 return Ok(CompiledProgram { path: scratch.executable_path(path)?, command });
             }

@@ -1,6 +1,6 @@
 //! Errors of compilers and programs, with the full command and the last lines of the error output.
 
-use crate::quote::{quoted_lines, too_long};
+use crate::quote::{quoted_lines, time_limit_message};
 use nodegauge_measure::{Bytes, Failure};
 use std::io;
 use std::time::Duration;
@@ -45,7 +45,7 @@ pub enum ToolchainError {
         flags: String,
     },
     /// The program exceeded its time limit and was killed.
-    #[error("{command} {}{}", too_long(*limit), quoted_lines(error_tail))]
+    #[error("{command} {}{}", time_limit_message(*limit), quoted_lines(error_tail))]
     TooLong {
         /// Full command.
         command: String,

@@ -6,7 +6,7 @@ use crate::{CommandLine, ToolchainError, scratch, search};
 use nodegauge_measure::{Seconds, legible};
 use nodegauge_os::{
     ChildEnd, ChildError, ChildLimits, ChildOutput, ChildPlace, KillReason, MAX_TEXT_BYTES,
-    StackLimit, describe, helper_time,
+    StackLimit, describe_exit_status, helper_time,
 };
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -128,7 +128,7 @@ impl Job {
 
     /// Formats the command for a message. Long arguments are shortened: some have a thousand characters.
     fn shown(&self) -> String {
-        legible::shortened(&self.command.to_string())
+        legible::shorten_words(&self.command.to_string())
     }
 
     fn error(&self, error: ChildError) -> ToolchainError {
@@ -187,7 +187,7 @@ impl Job {
             return Ok(output.stdout);
         }
         let command = self.shown();
-        let status = describe(status);
+        let status = describe_exit_status(status);
         let lines = quoted_lines(&last_lines(&output.stderr));
         Err(ToolchainError::Failed(format!("{command} ended with {status}{lines}")))
     }

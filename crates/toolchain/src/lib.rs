@@ -28,10 +28,13 @@ pub use command::CommandLine;
 pub use compiler::{CompileLimits, CompiledProgram, Compiler};
 pub use error::ToolchainError;
 pub use job::{Job, JobOutput, run};
-pub use libc::nontemporal_memcpy_bytes;
+pub use libc::nontemporal_memcpy_min_bytes;
 pub use nodegauge_os::{ChildEnd, KillReason};
 pub use quote::{
-    last_line, last_lines, limit_exceeded_clause, no_response, quoted_lines, too_long,
+    last_line, last_lines, limit_exceeded_clause, no_response_reason, quoted_lines,
+    time_limit_message,
 };
 pub use scratch::{ProgramReach, Scratch, unused_folder_reasons};
-pub use search::{find_program, is_path, links, skipped_folder_notices, which, with_path_hint};
+pub use search::{
+    find_program, is_path, link_chain, skipped_folder_notices, which, with_path_hint,
+};

@@ -13,7 +13,7 @@ const LIMIT: Duration = Duration::from_secs(5);
 
 /// Returns the size in bytes from which `memcpy` of the C library uses non-temporal stores; `None` if it is
 /// unknown. The dynamic linker of glibc reports this size since version 2.33.
-pub fn nontemporal_memcpy_bytes(interrupted: &dyn Fn() -> bool) -> Option<u64> {
+pub fn nontemporal_memcpy_min_bytes(interrupted: &dyn Fn() -> bool) -> Option<u64> {
     let linker = LINKERS.into_iter().find(|path| Path::new(path).is_file())?;
     let job = Job::new(CommandLine::new(linker, ["--list-tunables"]), LIMIT);
     threshold(&job.success(run(&job, interrupted).ok()?).ok()?)
@@ -41,7 +41,7 @@ mod tests {
 
     #[test]
     fn memcpy_threshold_of_this_system_is_plausible() {
-        let bytes = nontemporal_memcpy_bytes(&|| false);
+        let bytes = nontemporal_memcpy_min_bytes(&|| false);
         assert!(bytes.is_none_or(|bytes| bytes >= 4096), "{bytes:?}");
     }
 }

@@ -5,7 +5,7 @@
 //! (On Debian, `mpicc` links to `mpicc.openmpi` in the folder of `mpirun.openmpi`.) A launcher is used only if it
 //! belongs to the same library: the launcher of another library would start every rank as rank 0 of 1.
 
-use crate::search::{is_program, links, which};
+use crate::search::{is_program, link_chain, which};
 use crate::{CommandLine, CompileLimits, Compiler, Job, ToolchainError, run};
 use nodegauge_measure::Failure;
 use nodegauge_os::mpi_abi::{MpiImplementation, implementations};
@@ -56,7 +56,7 @@ pub struct MpiLauncher {
 
 impl MpiLauncher {
     /// Returns the first number of the launcher's version; `None` if the version is unknown.
-    pub fn major(&self) -> Option<u32> {
+    pub fn major_version(&self) -> Option<u32> {
         self.version.as_ref()?.split('.').next()?.parse().ok()
     }
 
@@ -172,7 +172,7 @@ impl Mpi {
             Failure::missing(format!("{program} is not a known MPI compiler wrapper"))
                 .hint("give the wrapper of an MPI, e.g. --mpicc mpicc")
         })?;
-        let limit = CompileLimits::USUAL.version;
+        let limit = CompileLimits::DEFAULT.version;
         let compiler = Compiler::find(wrapper.clone(), limit, interrupted)?;
         let launcher = find_launcher(&path, program, &library, launcher, interrupted)?;
         let parts = MpiParts::Wrapper { compiler, path };
@@ -367,7 +367,7 @@ fn named_launcher(
 /// Returns the installed launchers that may belong to a wrapper, most likely first.
 fn candidates(wrapper: &Path) -> Vec<String> {
     let mut paths = Vec::new();
-    for here in links(wrapper) {
+    for here in link_chain(wrapper) {
         let name = here.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         // The launcher has the suffix of the wrapper: mpicc.openmpi gives mpirun.openmpi, and mpicc gives mpirun.
         let ending = name.find('.').map_or("", |at| &name[at..]);
@@ -464,7 +464,7 @@ mod tests {
         };
         // The wrapper is missing, but launchers are found by the folder in its name.
         let found = find(LauncherKind::Hydra, None).unwrap();
-        assert_eq!((found.command.program(), found.major()), (hydra.as_str(), Some(4)));
+        assert_eq!((found.command.program(), found.major_version()), (hydra.as_str(), Some(4)));
         let named = find(LauncherKind::OpenMpi, Some(&open)).unwrap();
         assert_eq!(
             (named.kind, named.command.arguments()),

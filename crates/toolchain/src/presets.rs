@@ -14,7 +14,7 @@ pub struct CompilerFamily {
     pub program: &'static str,
     /// Locations outside the search path; `*` matches any characters within one folder name. If several folders match,
     /// the last one in alphabetical order (the newest version) is used.
-    pub places: &'static [&'static str],
+    pub locations: &'static [&'static str],
     /// Sets of flags, one per variant. The first variant is plain, and is also the default for a compiler that is
     /// given without flags.
     pub variants: &'static [&'static [&'static str]],
@@ -35,14 +35,14 @@ pub static FAMILIES: [CompilerFamily; 7] = [
         name: "aocc",
         program: "clang",
         // Folder of the vendor's packages (AOCC user guide).
-        places: &["/opt/AMD/aocc-compiler-*/bin/clang"],
+        locations: &["/opt/AMD/aocc-compiler-*/bin/clang"],
         variants: CLANG,
         ..GCC
     },
     CompilerFamily {
         name: "icx",
         program: "icx",
-        places: &[
+        locations: &[
             "/opt/intel/oneapi/compiler/latest/bin/icx",
             "/opt/intel/oneapi/compiler/*/bin/icx",
             "/opt/intel/oneapi/compiler/latest/linux/bin/icx",
@@ -53,7 +53,7 @@ pub static FAMILIES: [CompilerFamily; 7] = [
     CompilerFamily {
         name: "icc",
         program: "icc",
-        places: &["/opt/intel/oneapi/compiler/latest/linux/bin/intel64/icc"],
+        locations: &["/opt/intel/oneapi/compiler/latest/linux/bin/intel64/icc"],
         variants: INTEL,
         openmp: "-qopenmp",
     },
@@ -61,7 +61,7 @@ pub static FAMILIES: [CompilerFamily; 7] = [
         // NVIDIA HPC SDK, formerly PGI. Source: "HPC Compilers Reference Guide", -M options.
         name: "nvc",
         program: "nvc",
-        places: &["/opt/nvidia/hpc_sdk/*/*/compilers/bin/nvc"],
+        locations: &["/opt/nvidia/hpc_sdk/*/*/compilers/bin/nvc"],
         variants: &[
             &["-O3", "-tp=native"],
             // This variant uses non-temporal stores.
@@ -75,7 +75,7 @@ pub static FAMILIES: [CompilerFamily; 7] = [
         // Arm Compiler for Linux. Source: "Arm C/C++ Compiler Developer and Reference Guide".
         name: "armclang",
         program: "armclang",
-        places: &["/opt/arm/arm-linux-compiler-*/bin/armclang"],
+        locations: &["/opt/arm/arm-linux-compiler-*/bin/armclang"],
         variants: &[
             &["-O3", "-mcpu=native"],
             &["-O3", "-mcpu=native", "-ffreestanding"],
@@ -88,7 +88,7 @@ pub static FAMILIES: [CompilerFamily; 7] = [
 const GCC: CompilerFamily = CompilerFamily {
     name: "gcc",
     program: "gcc",
-    places: &[],
+    locations: &[],
     variants: &[
         &["-O3", NATIVE],
         // This variant keeps loops that copy or fill arrays. gcc replaces them by memcpy and memset even with
@@ -163,8 +163,8 @@ impl InstalledCompiler {
 /// Returns the path of a family's compiler in the vendor's locations below `root`, and the command that starts it;
 /// `None` if it is not installed there.
 fn in_places(family: &CompilerFamily, root: &Path) -> Option<(PathBuf, String)> {
-    let mut places = family.places.iter().flat_map(|place| matching_paths(root, place));
-    let program = places.find(|program| is_program(program))?;
+    let mut locations = family.locations.iter().flat_map(|place| matching_paths(root, place));
+    let program = locations.find(|program| is_program(program))?;
     let command = program.display().to_string();
     Some((program, command))
 }
@@ -286,7 +286,7 @@ mod tests {
     #[test]
     fn each_vendor_folder_identifies_its_compiler() {
         let root = tempfile::tempdir().unwrap();
-        for place in FAMILIES.iter().flat_map(|family| family.places) {
+        for place in FAMILIES.iter().flat_map(|family| family.locations) {
             program(root.path(), place.replace('*', "1.0").trim_start_matches('/'));
         }
         let found = find_installed("".as_ref(), root.path());

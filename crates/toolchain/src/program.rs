@@ -12,8 +12,8 @@ use crate::scratch::SHARED_MEMORY;
 use crate::{ChildEnd, CommandLine, KillReason, Scratch, ToolchainError};
 use nodegauge_measure::{Bytes, Failure, Seconds, legible};
 use nodegauge_os::{
-    ChildPlace, MAX_TEXT_BYTES, SignalDelay, StackLimit, describe, describe_launched,
-    is_memory_fault, read_file,
+    ChildPlace, MAX_TEXT_BYTES, SignalDelay, StackLimit, describe_exit_status,
+    describe_launcher_status, is_memory_fault, read_file,
 };
 use std::path::Path;
 use std::process::ExitStatus;
@@ -222,8 +222,8 @@ impl<'a> PreparedRun<'a> {
             if let Some(text) = ranks.rankfile {
                 write(private.path(), RANKFILE, &text)?;
             }
-            let with_words = launch.launcher.command.with(ranks.words);
-            job.command = with_words.with(run.program.words().iter().cloned());
+            let with_words = launch.launcher.command.with_arguments(ranks.words);
+            job.command = with_words.with_arguments(run.program.words().iter().cloned());
             launcher = Some(with_words);
             if launch.is_local() {
                 shared_memory = Scratch::new_in(Path::new(SHARED_MEMORY)).ok();
@@ -348,7 +348,7 @@ impl ProgramOutput {
     /// Returns the remedy if the program may have exceeded its stack limit; otherwise `None`.
     fn stack_hint(&self) -> Option<String> {
         let ChildEnd::Exited(status) = self.end else { return None };
-        let limit = self.job.stack.unwrap_or_else(StackLimit::own);
+        let limit = self.job.stack.unwrap_or_else(StackLimit::current);
         stack_remedy(limit).filter(|_| is_memory_fault(status, self.is_launched))
     }
 
@@ -357,7 +357,7 @@ impl ProgramOutput {
     pub fn missing_result_error(&self, reason: Option<&str>, hint: &'static str) -> ToolchainError {
         let mut lines = self.stderr.lines().rev();
         let reason = reason.or_else(|| lines.find(|line| line.contains(char::is_alphanumeric)));
-        let error_tail = reason.map(legible::quoted).unwrap_or_default();
+        let error_tail = reason.map(legible::quote_line).unwrap_or_default();
         ToolchainError::NoResult {
             command: self.command(),
             status: self.status_text(),
@@ -369,8 +369,8 @@ impl ProgramOutput {
     /// Describes how the program ended, e.g. `exit status 3`.
     pub fn status_text(&self) -> String {
         match self.end {
-            ChildEnd::Exited(status) if self.is_launched => describe_launched(status),
-            ChildEnd::Exited(status) => describe(status),
+            ChildEnd::Exited(status) if self.is_launched => describe_launcher_status(status),
+            ChildEnd::Exited(status) => describe_exit_status(status),
             ChildEnd::Killed(KillReason::TimedOut) => "killed at its time limit".to_owned(),
             ChildEnd::Killed(KillReason::TooMuchOutput) => "killed for too much output".to_owned(),
             ChildEnd::Killed(KillReason::Interrupted) => "interrupted".to_owned(),

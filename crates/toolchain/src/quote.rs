@@ -17,7 +17,7 @@ pub fn last_lines(text: &str) -> String {
 
 /// Returns the last line that is not blank; empty if there is none.
 pub fn last_line(text: &str) -> String {
-    text.lines().rfind(|line| !line.trim().is_empty()).map(legible::quoted).unwrap_or_default()
+    text.lines().rfind(|line| !line.trim().is_empty()).map(legible::quote_line).unwrap_or_default()
 }
 
 /// Returns the first lines in which a compiler or linker reports an error; without such lines, the first lines of
@@ -31,7 +31,7 @@ pub fn first_errors(text: &str) -> String {
 }
 
 fn join(lines: &[&str]) -> String {
-    lines.iter().map(|line| legible::quoted(line)).collect::<Vec<_>>().join("\n")
+    lines.iter().map(|line| legible::quote_line(line)).collect::<Vec<_>>().join("\n")
 }
 
 /// Quotes the last lines of a program's output for the end of a message; empty if there are none.
@@ -40,7 +40,7 @@ pub fn quoted_lines(error_tail: &str) -> String {
 }
 
 /// Returns the end of a message about a program that reached its time limit.
-pub fn too_long(limit: Duration) -> String {
+pub fn time_limit_message(limit: Duration) -> String {
     killed("took longer than", limit)
 }
 
@@ -58,7 +58,7 @@ fn killed(what: &str, limit: Duration) -> String {
 }
 
 /// Returns the reason for a program that did not respond within its time limit.
-pub fn no_response(limit: Duration) -> String {
+pub fn no_response_reason(limit: Duration) -> String {
     if limit.is_zero() {
         return "no response, because no time is left".to_owned();
     }
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn time_limit_is_printed_in_tenths() {
-        let message = |seconds| too_long(Duration::from_secs_f64(seconds));
+        let message = |seconds| time_limit_message(Duration::from_secs_f64(seconds));
         assert_eq!(message(60.0), "took longer than 60 s and was killed");
         assert_eq!(
             limit_exceeded_clause(Duration::from_millis(7324)),

@@ -5,8 +5,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// Environment variables with the search paths of programs and of libraries.
-pub(crate) const PROGRAMS: &str = "PATH";
-pub(crate) const LIBRARIES: [&str; 2] = ["LD_LIBRARY_PATH", "LIBRARY_PATH"];
+pub(crate) const PROGRAM_PATH_VARIABLE: &str = "PATH";
+pub(crate) const LIBRARY_PATH_VARIABLES: [&str; 2] = ["LD_LIBRARY_PATH", "LIBRARY_PATH"];
 
 /// True if the name of a program or library is a path, that is, if it contains `/`. Other names are searched for in the
 /// folders of programs or libraries, and never in the current folder, because another user may have placed a file
@@ -22,7 +22,7 @@ pub fn which(name: impl AsRef<OsStr>) -> Option<PathBuf> {
         let path = PathBuf::from(name);
         return is_program(&path).then_some(path);
     }
-    let path = std::env::var_os(PROGRAMS)?;
+    let path = std::env::var_os(PROGRAM_PATH_VARIABLE)?;
     folders(&path).map(|folder| folder.join(name)).find(|path| is_program(path))
 }
 
@@ -60,7 +60,7 @@ struct UnsafePath {
 
 /// Returns the search paths in the environment that have skipped elements.
 fn unsafe_paths(variable: impl Fn(&str) -> Option<OsString>) -> impl Iterator<Item = UnsafePath> {
-    std::iter::once(PROGRAMS).chain(LIBRARIES).filter_map(move |name| {
+    std::iter::once(PROGRAM_PATH_VARIABLE).chain(LIBRARY_PATH_VARIABLES).filter_map(move |name| {
         let path = variable(name).filter(|path| !path.is_empty())?;
         let skipped: Vec<PathBuf> =
             std::env::split_paths(&path).filter(|folder| !folder.is_absolute()).collect();
@@ -91,7 +91,7 @@ pub fn skipped_folder_notices(variable: impl Fn(&str) -> Option<OsString>) -> Ve
 }
 
 /// Returns a path, followed by the targets of its chain of symbolic links.
-pub fn links(path: &Path) -> impl Iterator<Item = PathBuf> {
+pub fn link_chain(path: &Path) -> impl Iterator<Item = PathBuf> {
     const MAX_LINKS: usize = 8;
     std::iter::successors(Some(path.to_owned()), |link| target(link)).take(MAX_LINKS)
 }

@@ -3,7 +3,7 @@
 
 use crate::Scratch;
 use crate::scratch::{SHARED_MEMORY, temporary_folder};
-use nodegauge_os::{OtherUsers, TrustedFolder, kill_marked_by};
+use nodegauge_os::{OtherUsers, TrustedFolder, kill_descendants};
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -50,7 +50,7 @@ pub fn serve(process: u32) {
     if matches!(std::io::stdin().read(&mut end), Ok(1..)) {
         return;
     }
-    kill_marked_by(process);
+    kill_descendants(process);
     for folder in [temporary_folder().as_path(), Path::new(SHARED_MEMORY)] {
         // If other users can rename folders, a name with the prefix may denote any folder of this user, so nothing is
         // removed.

@@ -6,7 +6,7 @@
 #[path = "../../../tests/skip.rs"]
 mod skip;
 
-use nodegauge_toolchain::code::{Code, SharedObject};
+use nodegauge_toolchain::code::{CodeProperties, SharedObject};
 use nodegauge_toolchain::{Compiler, Scratch, ToolchainError};
 use skip::{Part, skip};
 use std::path::Path;
@@ -49,7 +49,7 @@ fn compiled(command: &str, source: &str) -> Option<(Scratch, SharedObject)> {
     Some((scratch, object))
 }
 
-fn code(object: &SharedObject, name: &str) -> Code {
+fn code(object: &SharedObject, name: &str) -> CodeProperties {
     object.function_code(name).unwrap().unwrap_or_else(|| panic!("there is no {name}"))
 }
 

@@ -40,8 +40,8 @@ fn topology() -> Topology {
 }
 
 fn plan(topology: &Topology) -> RankPlan {
-    let together = PlacementRequest::default();
-    plan_ranks(topology, &RankRequest { ranks: 1, together, ..RankRequest::default() }).unwrap()
+    let all_threads = PlacementRequest::default();
+    plan_ranks(topology, &RankRequest { ranks: 1, all_threads, ..RankRequest::default() }).unwrap()
 }
 
 /// Returns a job in which the launcher runs a script in a private folder.
@@ -53,7 +53,7 @@ fn with_launcher<'a>(
 ) -> ProgramJob<'a> {
     let ranks = RankPlaces::Planned { plan: Cow::Borrowed(plan), topology };
     let options = vec!["--quiet".to_owned()];
-    let launch = MpiLaunch { launcher, as_root: true, options, ranks };
+    let launch = MpiLaunch { launcher, needs_root_option: true, options, ranks };
     let input = InputFile { name: "input", text: "17\n".to_owned() };
     ProgramJob::new(script(text), LONG)
         .with_launcher(launch)

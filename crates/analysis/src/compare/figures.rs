@@ -1,12 +1,12 @@
 //! Figures of A or B: the value of each run, and the samples that can be compared with those of the other setting.
 //! Samples of different regimes of a virtual machine are never compared.
 
-use crate::identity::Numbered;
+use crate::identity::NumberedMeasurement;
 use crate::ratio::{self, SideRuns};
 use nodegauge_measure::Seconds;
 use nodegauge_measure::Unit;
 use nodegauge_measure::keys::shared;
-use nodegauge_measure::quantity::{counted, number_form};
+use nodegauge_measure::quantity::{count_in_words, number_form};
 use nodegauge_measure::record::{Measurement, Quoted, Status};
 use nodegauge_measure::regime::{self, Regime};
 use nodegauge_measure::stats;
@@ -30,7 +30,7 @@ pub struct SideFigures {
 
 impl SideFigures {
     /// Returns the figures of A or B, before samples of other regimes are excluded.
-    pub(super) fn from_side(side: &[Numbered<'_>]) -> Self {
+    pub(super) fn from_side(side: &[NumberedMeasurement<'_>]) -> Self {
         let all = side.iter().map(|(run, m)| (*run, parts(m).swap_remove(0)));
         let status = side.iter().map(|(_, m)| m.validity.status).max().unwrap_or(Status::Valid);
         Self {
@@ -50,7 +50,7 @@ pub(super) struct MatchedSamples {
     pub a: RegimeSelection,
     pub b: RegimeSelection,
     /// Samples of other runs with the same settings as A, and of those with the same settings as B.
-    pub like: [RegimeSelection; 2],
+    pub similar_runs: [RegimeSelection; 2],
     /// Remark about samples that were excluded.
     pub remark: Option<String>,
 }
@@ -91,11 +91,15 @@ impl RegimeSelection {
     }
 
     /// Converts the runs to the input for a ratio; `like` contains other runs with the same settings.
-    pub fn runs(&self, like: &Self, quoted: Quoted, unit: Unit) -> SideRuns {
+    pub fn runs(&self, similar_runs: &Self, quoted: Quoted, unit: Unit) -> SideRuns {
         let parts = self.0.iter().map(|(_, part)| part);
-        let within: Vec<f64> =
+        let run_spread: Vec<f64> =
             parts.map(|part| ratio::spread_in_run(&part.samples, quoted, unit)).collect();
-        SideRuns { figures: self.values(), like: like.values(), within: stats::median(&within) }
+        SideRuns {
+            figures: self.values(),
+            similar_runs: similar_runs.values(),
+            run_spread: stats::median(&run_spread),
+        }
     }
 
     /// Returns the ratio B / A of each block A B B A in which all four runs have a figure.
@@ -137,7 +141,7 @@ fn range_within(m: &Measurement) -> Option<[f64; 2]> {
 }
 
 /// True if the ranges of A and B do not overlap: each pass of A is faster than each pass of B, or each is slower.
-pub(super) fn ranges_are_apart(sides: [&[Numbered<'_>]; 2]) -> bool {
+pub(super) fn ranges_are_apart(sides: [&[NumberedMeasurement<'_>]; 2]) -> bool {
     match sides.map(runs_range) {
         [Some(a), Some(b)] => a[1] < b[0] || b[1] < a[0],
         _ => false,
@@ -145,7 +149,7 @@ pub(super) fn ranges_are_apart(sides: [&[Numbered<'_>]; 2]) -> bool {
 }
 
 /// Returns the range over the passes of all runs; `None` if a run has fewer than two passes.
-fn runs_range(side: &[Numbered<'_>]) -> Option<[f64; 2]> {
+fn runs_range(side: &[NumberedMeasurement<'_>]) -> Option<[f64; 2]> {
     let within: Vec<[f64; 2]> = side.iter().map(|(_, m)| range_within(m)).collect::<Option<_>>()?;
     let min = within.iter().map(|range| range[0]).min_by(f64::total_cmp)?;
     let greatest = within.iter().map(|range| range[1]).max_by(f64::total_cmp)?;
@@ -160,8 +164,12 @@ fn has_result(m: &Measurement) -> bool {
 /// Returns the runs of A or B that have a result.
 ///
 /// Fails with the reason if no run has a result.
-pub(super) fn usable<'a>(name: &str, side: &[Numbered<'a>]) -> Result<Vec<Numbered<'a>>, String> {
-    let usable: Vec<Numbered<'a>> = side.iter().copied().filter(|(_, m)| has_result(m)).collect();
+pub(super) fn usable<'a>(
+    name: &str,
+    side: &[NumberedMeasurement<'a>],
+) -> Result<Vec<NumberedMeasurement<'a>>, String> {
+    let usable: Vec<NumberedMeasurement<'a>> =
+        side.iter().copied().filter(|(_, m)| has_result(m)).collect();
     if usable.is_empty() {
         let why = side.iter().find_map(|(_, m)| m.validity.reasons.first());
         return Err(match why {
@@ -177,8 +185,8 @@ pub(super) fn usable<'a>(name: &str, side: &[Numbered<'a>]) -> Result<Vec<Number
 ///
 /// Fails with the reason if A and B have no common regime.
 pub(super) fn match_samples(
-    [a, b]: [&[Numbered<'_>]; 2],
-    like: [&[Numbered<'_>]; 2],
+    [a, b]: [&[NumberedMeasurement<'_>]; 2],
+    similar_runs: [&[NumberedMeasurement<'_>]; 2],
     regimes_matter: bool,
 ) -> Result<MatchedSamples, String> {
     // If the threads of two runs were on different CPUs, equal round trips do not prove a common regime.
@@ -186,7 +194,7 @@ pub(super) fn match_samples(
     let on_the_same_cpus = a.iter().chain(b).all(|(_, m)| m.read_key::<shared::places>() == first);
     let a = parts_by_run(a);
     let b = parts_by_run(b);
-    let like = like.map(parts_by_run);
+    let similar_runs = similar_runs.map(parts_by_run);
     let of_a = round_trips(&a);
     let of_b = round_trips(&b);
     let watched = !of_a.is_empty() && !of_b.is_empty();
@@ -194,10 +202,15 @@ pub(super) fn match_samples(
         let remark = (regimes_matter && !(of_a.is_empty() && of_b.is_empty())).then(|| {
             "it is unknown whether A and B ran in the same regime of the virtual machine".to_owned()
         });
-        let like = like.map(|side| chosen(&side, None));
-        return Ok(MatchedSamples { a: chosen(&a, None), b: chosen(&b, None), like, remark });
+        let similar_runs = similar_runs.map(|side| chosen(&side, None));
+        return Ok(MatchedSamples {
+            a: chosen(&a, None),
+            b: chosen(&b, None),
+            similar_runs,
+            remark,
+        });
     }
-    let regimes = regime::regimes(&[of_a.as_slice(), of_b.as_slice()].concat());
+    let regimes = regime::find_regimes(&[of_a.as_slice(), of_b.as_slice()].concat());
     // The regime with the most samples of A and B is selected; in case of a tie, the one with the shortest round trips.
     let mut max: Option<(usize, &Regime)> = None;
     for regime in &regimes {
@@ -222,17 +235,17 @@ pub(super) fn match_samples(
         format!(
             "compared in the regime with core-to-core round trips of {}; {} of other regimes {verb} left out",
             regime.in_words(),
-            counted(left_out, "sample")
+            count_in_words(left_out, "sample")
         )
     });
-    let like = like.map(|side| chosen(&side, Some(regime)));
-    Ok(MatchedSamples { a: chosen_a, b: chosen_b, like, remark })
+    let similar_runs = similar_runs.map(|side| chosen(&side, Some(regime)));
+    Ok(MatchedSamples { a: chosen_a, b: chosen_b, similar_runs, remark })
 }
 
 /// Figure of each run, split by regime, with the number of the run.
 type PartsByRun = Vec<(usize, Vec<RegimeFigures>)>;
 
-fn parts_by_run(side: &[Numbered<'_>]) -> PartsByRun {
+fn parts_by_run(side: &[NumberedMeasurement<'_>]) -> PartsByRun {
     side.iter().map(|(run, m)| (*run, parts(m))).collect()
 }
 

@@ -4,13 +4,13 @@
 use super::figures::{self, MatchedSamples, SideFigures};
 use super::pairing::{self, PairedMeasurement};
 use super::settings;
-use super::{Design, Pair, Reason, Side, Verdict, distinct};
+use super::{Design, Pair, Reason, Side, Verdict, join_distinct};
 use crate::expect;
 use crate::facts::machine_changes;
-use crate::identity::Numbered;
+use crate::identity::NumberedMeasurement;
 use crate::ratio;
 use crate::ratio::paired::PairedRounds;
-use crate::ratio::speed::Speed;
+use crate::ratio::speed::SpeedVerdict;
 use nodegauge_measure::Bytes;
 use nodegauge_measure::keys::{self, Registry, Role};
 use nodegauge_measure::quantity::number_form;
@@ -36,7 +36,7 @@ impl<'a> PairJudge<'a> {
         let has_same_command = settings::is_same_command(&[&a.runs, &b.runs]);
         let compared: Vec<&str> = a.runs.iter().chain(&b.runs).map(|run| run.id.as_str()).collect();
         let others = [a, b].map(|side| others_like(side, &compared));
-        let has_same_runs = shared(a, b) == a.runs.len().max(b.runs.len());
+        let has_same_runs = shared_run_count(a, b) == a.runs.len().max(b.runs.len());
         let regimes_matter = regimes_matter(a, b);
         let unknown_spread = unknown_spread(a, b, has_same_command);
         Self { design, has_same_command, has_same_runs, regimes_matter, others, unknown_spread }
@@ -93,7 +93,7 @@ impl<'a> PairJudge<'a> {
         pair: &mut Pair,
     ) -> Result<MatchedSamples, String> {
         let mut sides = Vec::new();
-        let mut like = Vec::new();
+        let mut similar_runs = Vec::new();
         for ((name, runs), others) in ["A", "B"].into_iter().zip(&point.sides).zip(&self.others) {
             let all = runs.len();
             let usable = figures::usable(name, runs)?;
@@ -104,7 +104,7 @@ impl<'a> PairJudge<'a> {
             }
             let suspect = usable.iter().filter(|(_, m)| m.validity.status == Status::Suspect);
             let why = suspect.clone().find_map(|(_, m)| m.validity.reasons.first());
-            let believed: Vec<Numbered<'_>> =
+            let believed: Vec<NumberedMeasurement<'_>> =
                 usable.iter().copied().filter(|(_, m)| self.trusts(m)).collect();
             let left_out = usable.len() - believed.len();
             let doubt = why.map(|why| {
@@ -119,14 +119,15 @@ impl<'a> PairJudge<'a> {
                 pair.suspect.clone_from(&doubt);
             }
             pair.reasons.extend(doubt.map(Reason::from));
-            let alike = others.iter().filter_map(|run| pairing::corresponding(point, run));
+            let alike =
+                others.iter().filter_map(|run| pairing::corresponding_measurement(point, run));
             let alike = alike.filter(|m| self.trusts(m));
-            like.push(alike.map(|m| (0, m)).collect::<Vec<Numbered<'_>>>());
+            similar_runs.push(alike.map(|m| (0, m)).collect::<Vec<NumberedMeasurement<'_>>>());
             sides.push(if believed.is_empty() { usable } else { believed });
         }
         let matched = figures::match_samples(
             [&sides[0], &sides[1]],
-            [&like[0], &like[1]],
+            [&similar_runs[0], &similar_runs[1]],
             self.regimes_matter,
         )?;
         pair.reasons.splice(0..0, matched.remark.clone().map(Reason::from));
@@ -140,13 +141,13 @@ impl<'a> PairJudge<'a> {
 
     /// Sets the ratio, the interval and the verdict of `pair`.
     fn set_verdict(&self, pair: &mut Pair, first: &Measurement, matched: MatchedSamples) {
-        let MatchedSamples { a, b, like: [like_a, like_b], .. } = matched;
+        let MatchedSamples { a, b, similar_runs: [like_a, like_b], .. } = matched;
         for (figure, chosen) in [(&mut pair.a, &a), (&mut pair.b, &b)] {
             *figure = SideFigures { status: figure.status, ..chosen.figure() };
         }
         pair.ratio = quotient(pair.b.value, pair.a.value).filter(|ratio| ratio.is_finite());
         pair.median_ratio = quotient(pair.b.median, pair.a.median);
-        let interval = if self.design.blocks {
+        let interval = if self.design.is_interleaved {
             PairedRounds::from_ratios(a.block_ratios(&b)).interval()
         } else if self.has_same_runs {
             None
@@ -156,7 +157,7 @@ impl<'a> PairJudge<'a> {
             ratio::interval(&a, &b)
         };
         if let Some(interval) = interval {
-            if self.design.blocks {
+            if self.design.is_interleaved {
                 // The ratio is computed only from complete blocks.
                 pair.ratio = Some(interval.ratio);
             }
@@ -173,13 +174,15 @@ impl<'a> PairJudge<'a> {
                 Verdict::CannotTell
             }
             (Some(known), direction) => {
-                match (direction, Speed::from_interval(Some(known.ci95), 0.0)) {
-                    (_, Speed::NoDifference | Speed::CannotTell) => Verdict::WithinNoise,
-                    (Some(Better::Higher), Speed::Faster) => Verdict::Faster,
-                    (Some(Better::Lower), Speed::Slower) => Verdict::Faster,
+                match (direction, SpeedVerdict::from_interval(Some(known.ci95), 0.0)) {
+                    (_, SpeedVerdict::NoDifference | SpeedVerdict::CannotTell) => {
+                        Verdict::WithinNoise
+                    }
+                    (Some(Better::Higher), SpeedVerdict::Faster) => Verdict::Faster,
+                    (Some(Better::Lower), SpeedVerdict::Slower) => Verdict::Faster,
                     (Some(_), _) => Verdict::Slower,
-                    (None, Speed::Faster) => Verdict::Higher,
-                    (None, Speed::Slower) => Verdict::Lower,
+                    (None, SpeedVerdict::Faster) => Verdict::Higher,
+                    (None, SpeedVerdict::Slower) => Verdict::Lower,
                 }
             }
         };
@@ -239,7 +242,7 @@ fn differing(
 ) -> Option<String> {
     let mut known: Vec<String> = Vec::new();
     for side in &point.sides {
-        let words = distinct(side.iter().map(|(_, m)| of(m)));
+        let words = join_distinct(side.iter().map(|(_, m)| of(m)));
         if !words.is_empty() && !known.contains(&words) {
             known.push(words);
         }
@@ -251,7 +254,7 @@ fn differing(
 fn identity_in_words(m: &Measurement, key: &str) -> Option<String> {
     let value = m.config.get(key)?;
     let bytes = value.as_u64().filter(|_| keys::is_size(key));
-    bytes.map(|bytes| Bytes(bytes).exact_text()).or_else(|| keys::scalar(value))
+    bytes.map(|bytes| Bytes(bytes).exact_text()).or_else(|| keys::scalar_text(value))
 }
 
 /// Returns the name of the category of a figure.
@@ -280,7 +283,7 @@ pub(super) fn obstacles(
 }
 
 /// Returns the number of runs of A that also belong to B.
-pub(super) fn shared(a: &Side, b: &Side) -> usize {
+pub(super) fn shared_run_count(a: &Side, b: &Side) -> usize {
     a.runs.iter().filter(|run| b.runs.iter().any(|other| other.id == run.id)).count()
 }
 

@@ -4,11 +4,11 @@
 
 use crate::expect;
 use crate::identity::{
-    FigureKeys, Group, Numbered, distinguishing_keys, entries, entry, figure_group, in_words,
-    values,
+    FigureGroup, FigureKeys, NumberedMeasurement, distinguishing_keys, figure_group, in_words,
+    key_values, keyed_measurements, value_text,
 };
 use nodegauge_measure::Bytes;
-use nodegauge_measure::keys::{Registry, scalar};
+use nodegauge_measure::keys::{Registry, scalar_text};
 use nodegauge_measure::record::{Category, Measurement, Record};
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
@@ -21,7 +21,7 @@ pub(crate) struct PairedMeasurement<'a> {
     /// Text for the keys in [`PairedMeasurement::at`], which is appended to the name: ` 8 B`, `, threads 4`.
     pub keys_in_words: String,
     /// Measurements by side: of A and B, or of each of several runs. Each has the index of its run.
-    pub sides: Vec<Vec<Numbered<'a>>>,
+    pub sides: Vec<Vec<NumberedMeasurement<'a>>>,
 }
 
 impl<'a> PairedMeasurement<'a> {
@@ -84,7 +84,7 @@ pub(crate) fn pair<'a>(
 ) -> (Vec<PairedMeasurement<'a>>, [Vec<UnpairedFigure>; 2]) {
     let mut both = Vec::new();
     let mut only = [Vec::new(), Vec::new()];
-    for point in points(&[a, b], registry) {
+    for point in paired_measurements(&[a, b], registry) {
         match point.sides.iter().position(Vec::is_empty) {
             None => both.push(point),
             Some(lacking) => only[1 - lacking].push(point.unpaired(registry)),
@@ -94,7 +94,7 @@ pub(crate) fn pair<'a>(
 }
 
 /// Combines the corresponding measurements of all sides.
-pub(super) fn points<'a>(
+pub(super) fn paired_measurements<'a>(
     sides: &[&'a [Record]],
     registry: &Registry,
 ) -> Vec<PairedMeasurement<'a>> {
@@ -103,11 +103,13 @@ pub(super) fn points<'a>(
         let all: Vec<&Vec<&Measurement>> = of_sides.iter().flatten().collect();
         let keys = distinguishing_keys(group, &all, registry);
         // Measurements by identity, in order of first appearance.
-        let mut found: Vec<(FigureKeys, Vec<Vec<Numbered<'a>>>)> = Vec::new();
+        let mut found: Vec<(FigureKeys, Vec<Vec<NumberedMeasurement<'a>>>)> = Vec::new();
         let mut indices: HashMap<FigureKeys, usize> = HashMap::new();
         for (side, measurements) in of_sides.into_iter().enumerate() {
             let runs = measurements.into_iter().enumerate();
-            for (at, m) in runs.flat_map(|(run, finish_run)| entries(run, finish_run, &keys)) {
+            for (at, m) in
+                runs.flat_map(|(run, finish_run)| keyed_measurements(run, finish_run, &keys))
+            {
                 let index = *indices.entry(at.clone()).or_insert_with(|| {
                     found.push((at, vec![Vec::new(); sides.len()]));
                     found.len() - 1
@@ -117,7 +119,7 @@ pub(super) fn points<'a>(
         }
         for (identity, of_identity) in found {
             let first = of_identity.iter().flatten().next();
-            let at = first.map(|(_, m)| values(&identity, m)).unwrap_or_default();
+            let at = first.map(|(_, m)| key_values(&identity, m)).unwrap_or_default();
             points.push(PairedMeasurement {
                 keys_in_words: in_words(group, &at, registry),
                 at,
@@ -132,9 +134,9 @@ pub(super) fn points<'a>(
 type SideMeasurements<'a> = Vec<Vec<Vec<&'a Measurement>>>;
 
 /// Returns the measurements by group, in order of first appearance of the groups.
-fn groups<'a>(sides: &[&'a [Record]]) -> Vec<(Group<'a>, SideMeasurements<'a>)> {
-    let mut groups: Vec<(Group<'a>, SideMeasurements<'a>)> = Vec::new();
-    let mut indices: BTreeMap<Group<'a>, usize> = BTreeMap::new();
+fn groups<'a>(sides: &[&'a [Record]]) -> Vec<(FigureGroup<'a>, SideMeasurements<'a>)> {
+    let mut groups: Vec<(FigureGroup<'a>, SideMeasurements<'a>)> = Vec::new();
+    let mut indices: BTreeMap<FigureGroup<'a>, usize> = BTreeMap::new();
     for (side, runs) in sides.iter().enumerate() {
         for (run, record) in runs.iter().enumerate() {
             for m in own(record) {
@@ -157,7 +159,7 @@ fn own(record: &Record) -> impl Iterator<Item = &Measurement> {
 }
 
 /// Returns the measurement of another run that corresponds to `point`.
-pub(super) fn corresponding<'a>(
+pub(super) fn corresponding_measurement<'a>(
     point: &PairedMeasurement<'_>,
     run: &'a Record,
 ) -> Option<&'a Measurement> {
@@ -165,6 +167,6 @@ pub(super) fn corresponding<'a>(
     own(run).find(|m| {
         figure_group(m) == figure_group(first)
             && m.category == first.category
-            && point.at.iter().all(|(key, value)| entry(m, key) == scalar(value))
+            && point.at.iter().all(|(key, value)| value_text(m, key) == scalar_text(value))
     })
 }

@@ -1,11 +1,11 @@
 //! Differences between settings: labels, machine, kernel, build, and the configuration of the measurements. A value
 //! that is unknown for A or for B is not a difference.
 
-use super::{COMPARED, IMPORT, TURNS, distinct, pairing};
+use super::{COMPARED_LABEL, IMPORT_LABEL, TURNS_LABEL, join_distinct, pairing};
 use crate::facts::FACTS;
-use crate::identity::Numbered;
+use crate::identity::NumberedMeasurement;
 use nodegauge_measure::Fraction;
-use nodegauge_measure::keys::{Registry, Role, scalar};
+use nodegauge_measure::keys::{Registry, Role, scalar_text};
 use nodegauge_measure::record::{Finding, Record, Severity};
 use pairing::PairedMeasurement;
 use serde::{Serialize, Serializer};
@@ -112,7 +112,7 @@ pub(super) fn differences(
 
 /// Returns the distinct values of each side.
 fn side_values(sides: &[&[Record]], value: impl Fn(&Record) -> Option<String>) -> Vec<String> {
-    sides.iter().map(|side| distinct(side.iter().map(&value))).collect()
+    sides.iter().map(|side| join_distinct(side.iter().map(&value))).collect()
 }
 
 /// True if the record describes its machine.
@@ -133,7 +133,11 @@ fn labels(sides: &[&[Record]]) -> Vec<Difference> {
     let mut names: Vec<&String> = Vec::new();
     for run in sides.iter().copied().flatten() {
         let own = run.labels.keys();
-        names.extend(own.filter(|name| ![TURNS, COMPARED, IMPORT].contains(&name.as_str())));
+        names.extend(
+            own.filter(|name| {
+                ![TURNS_LABEL, COMPARED_LABEL, IMPORT_LABEL].contains(&name.as_str())
+            }),
+        );
     }
     names.sort();
     names.dedup();
@@ -238,8 +242,8 @@ fn is_listed(role: Role, is_same_command: bool) -> bool {
 }
 
 /// Returns the distinct values of a key among the measurements of a side.
-fn key_values(key: &str, side: &[Numbered<'_>]) -> String {
-    distinct(side.iter().map(|(_, m)| value_in_words(key, m.config.get(key)?)))
+fn key_values(key: &str, side: &[NumberedMeasurement<'_>]) -> String {
+    join_distinct(side.iter().map(|(_, m)| value_in_words(key, m.config.get(key)?)))
 }
 
 fn in_short(titles: &[String]) -> String {
@@ -306,13 +310,15 @@ fn value_in_words(key: &str, value: &Value) -> Option<String> {
             let offset = map.get("sequential")?.get("offset")?.as_u64()?;
             Some(format!("sequential, offset {offset}"))
         }
-        (_, Value::Object(map)) if map.contains_key("asked") => map.get("asked").and_then(scalar),
+        (_, Value::Object(map)) if map.contains_key("asked") => {
+            map.get("asked").and_then(scalar_text)
+        }
         (_, Value::Object(map)) => Some(members_in_words(map)),
         (_, Value::Array(items)) => {
             let items = items.iter().filter_map(|item| value_in_words("", item));
             Some(items.collect::<Vec<_>>().join(", "))
         }
-        (_, other) => scalar(other),
+        (_, other) => scalar_text(other),
     }
 }
 

@@ -93,11 +93,11 @@ impl<'a> SharedFigure<'a> {
 /// Compares several runs with each other.
 pub fn compare_runs<'a>(runs: &'a [Record], registry: &Registry) -> RunComparison<'a> {
     let sides: Vec<&[Record]> = runs.chunks(1).collect();
-    let points = pairing::points(&sides, registry);
+    let paired_measurements = pairing::paired_measurements(&sides, registry);
     let same = settings::is_same_command(&sides);
     RunComparison {
-        differences: settings::differences(&sides, &points, same, registry),
-        figures: points
+        differences: settings::differences(&sides, &paired_measurements, same, registry),
+        figures: paired_measurements
             .iter()
             .map(|point| SharedFigure::from_point(point, same, registry))
             .collect(),

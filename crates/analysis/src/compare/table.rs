@@ -1,7 +1,7 @@
 //! Comparison as CSV (RFC 4180): one line per pair, with figures in base units.
 
 use super::Pair;
-use crate::csv::{format_rows, joined, number};
+use crate::csv::{format_number, format_rows, join_texts};
 
 /// Function that returns the content of a column for a pair.
 type ColumnContent = fn(&Pair) -> String;
@@ -12,27 +12,27 @@ const COLUMNS: [(&str, ColumnContent); 23] = [
     ("test", |pair| pair.test.clone()),
     ("name", |pair| pair.name.clone()),
     ("at", |pair| {
-        joined(pair.at.iter().map(|(key, value)| {
+        join_texts(pair.at.iter().map(|(key, value)| {
             format!("{key}={}", value.as_str().map_or_else(|| value.to_string(), str::to_owned))
         }))
     }),
     ("unit", |pair| pair.unit.to_string()),
     ("statistic", |pair| pair.statistic.to_owned()),
-    ("a", |pair| number(pair.a.value)),
-    ("b", |pair| number(pair.b.value)),
-    ("ratio", |pair| number(pair.ratio)),
-    ("ci95_low", |pair| number(pair.ci95.map(|[low, _]| low))),
-    ("ci95_high", |pair| number(pair.ci95.map(|[_, high]| high))),
-    ("a_median", |pair| number(pair.a.median)),
-    ("b_median", |pair| number(pair.b.median)),
-    ("median_ratio", |pair| number(pair.median_ratio)),
+    ("a", |pair| format_number(pair.a.value)),
+    ("b", |pair| format_number(pair.b.value)),
+    ("ratio", |pair| format_number(pair.ratio)),
+    ("ci95_low", |pair| format_number(pair.ci95.map(|[low, _]| low))),
+    ("ci95_high", |pair| format_number(pair.ci95.map(|[_, high]| high))),
+    ("a_median", |pair| format_number(pair.a.median)),
+    ("b_median", |pair| format_number(pair.b.median)),
+    ("median_ratio", |pair| format_number(pair.median_ratio)),
     ("verdict", |pair| pair.verdict.name().to_owned()),
     ("a_samples", |pair| pair.a.samples.to_string()),
     ("b_samples", |pair| pair.b.samples.to_string()),
     ("a_runs", |pair| pair.a.runs.to_string()),
     ("b_runs", |pair| pair.b.runs.to_string()),
-    ("reasons", |pair| joined(pair.reasons.iter().map(ToString::to_string))),
-    ("visible", |pair| number(pair.visible)),
+    ("reasons", |pair| join_texts(pair.reasons.iter().map(ToString::to_string))),
+    ("visible", |pair| format_number(pair.visible)),
     ("basis", |pair| pair.basis.map(|basis| basis.name().to_owned()).unwrap_or_default()),
     ("needed", |pair| pair.needed.map(|runs| runs.to_string()).unwrap_or_default()),
 ];

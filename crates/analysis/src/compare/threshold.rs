@@ -54,7 +54,7 @@ impl FromStr for Threshold {
         let mut cursor =
             Cursor::new("condition", "--fail-on 'triad<-5%' or --fail-on slower", text);
         cursor.skip_blanks();
-        let (scope, name) = expect::read_scoped(&mut cursor)?;
+        let (scope, name) = expect::read_scoped_name(&mut cursor)?;
         cursor.skip_blanks();
         if cursor.at_end() && scope.is_none() && name == SLOWER {
             return Ok(Self::Slower);

@@ -6,7 +6,7 @@ use nodegauge_measure::{Bytes, Failure, ScaledUnit, Unit};
 
 /// Figures of one test that a run may produce.
 #[derive(Debug, Clone)]
-pub struct Figures {
+pub struct PossibleFigures {
     gauge: &'static str,
     test: &'static str,
     /// All names of the figures. If `fits` accepts further names, these are examples.
@@ -20,7 +20,7 @@ pub struct Figures {
     scoped: bool,
 }
 
-impl Figures {
+impl PossibleFigures {
     /// Returns figures with these names and units, without a known limit.
     pub fn new<S: Into<String>>(
         gauge: &'static str,
@@ -96,10 +96,10 @@ const ALIKE: f64 = 0.8;
 impl Expectation {
     /// Returns the failure with the reason why none of these figures can meet the condition; `None` if one of them may
     /// meet it.
-    pub fn refusal(&self, figures: &[Figures]) -> Option<Failure> {
+    pub fn refusal(&self, figures: &[PossibleFigures]) -> Option<Failure> {
         let expected = self.in_words();
         let scope = self.scope.as_deref();
-        let named: Vec<&Figures> =
+        let named: Vec<&PossibleFigures> =
             figures.iter().filter(|of| of.is_in_scope(scope) && of.has(&self.name)).collect();
         if named.is_empty() {
             let mut known: Vec<String> = Vec::new();
@@ -145,7 +145,7 @@ impl Expectation {
 
 impl Expectation {
     /// Returns the failure if none of the named figures has this size; `None` if one of them may have it.
-    fn refused_size(&self, Bytes(size): Bytes, named: &[&Figures]) -> Option<Failure> {
+    fn refused_size(&self, Bytes(size): Bytes, named: &[&PossibleFigures]) -> Option<Failure> {
         let sizes: Option<Vec<&Vec<u64>>> = named.iter().map(|of| of.sizes.as_ref()).collect();
         let mut known: Vec<u64> = sizes?.into_iter().flatten().copied().collect();
         if known.contains(&size) {
@@ -170,20 +170,26 @@ mod tests {
 
     fn refusal(text: &str) -> Option<String> {
         let figures = [
-            Figures::new("memory", "stream", ["copy", "triad"], &[Unit::BytesPerSecond])
+            PossibleFigures::new("memory", "stream", ["copy", "triad"], &[Unit::BytesPerSecond])
                 .with_known_limit(true),
-            Figures::new("memory", "ladder", ["65536"], &[Unit::BytesPerSecond])
+            PossibleFigures::new("memory", "ladder", ["65536"], &[Unit::BytesPerSecond])
                 .with_name_rule(|name| name.parse::<u64>().is_ok()),
-            Figures::new(
+            PossibleFigures::new(
                 "messages",
                 "mpi",
                 ["mbw_mr"],
                 &[Unit::BytesPerSecond, Unit::MessagesPerSecond],
             )
             .with_sizes([8, 1 << 10, 1 << 20]),
-            Figures::new("messages", "transport", ["mbw_mr", "bibw"], &[Unit::BytesPerSecond])
-                .requiring_test_name(),
-            Figures::new("compute", "hpl", ["rating"], &[Unit::FlopsPerSecond]).with_sizes([]),
+            PossibleFigures::new(
+                "messages",
+                "transport",
+                ["mbw_mr", "bibw"],
+                &[Unit::BytesPerSecond],
+            )
+            .requiring_test_name(),
+            PossibleFigures::new("compute", "hpl", ["rating"], &[Unit::FlopsPerSecond])
+                .with_sizes([]),
         ];
         let refusal = text.parse::<Expectation>().unwrap().refusal(&figures);
         refusal.map(|why| why.to_string())

@@ -18,8 +18,9 @@ pub struct Ratio {
     pub interval: Option<[f64; 2]>,
 }
 
-/// Minimum number of rounds for an interval. For any number of rounds, about two thirds of all bootstrap samples contain
-/// the best round; with fewer than five, the others contain too few different bests to estimate its spread (decision).
+/// Minimum number of rounds for an interval. For any number of rounds, about two thirds of all bootstrap samples
+/// contain the best round; with fewer than five, the others contain too few different bests to estimate its spread
+/// (decision).
 pub const MIN_ROUNDS: usize = 5;
 /// Number of bootstrap samples.
 const DRAWS: usize = 400;
@@ -90,7 +91,7 @@ pub(crate) fn few_samples_factor(samples: usize) -> f64 {
 
 /// Returns the number of significant decimals (one to three) of a value with this interval: down to the first digit of
 /// half the interval's width.
-pub fn digits([low, high]: [f64; 2]) -> usize {
+pub fn significant_decimals([low, high]: [f64; 2]) -> usize {
     let half = (high - low) / 2.0;
     if half > 0.0 { (-half.log10().floor()).clamp(1.0, 3.0) as usize } else { 3 }
 }
@@ -172,10 +173,10 @@ mod tests {
 
     #[test]
     fn number_of_digits_depends_on_the_interval() {
-        assert_eq!(digits([1.09, 1.26]), 2);
-        assert_eq!(digits([0.8, 1.3]), 1);
-        assert_eq!(digits([3.0, 9.0]), 1);
-        assert_eq!(digits([1.1715, 1.1765]), 3);
-        assert_eq!(digits([1.0, 1.0]), 3);
+        assert_eq!(significant_decimals([1.09, 1.26]), 2);
+        assert_eq!(significant_decimals([0.8, 1.3]), 1);
+        assert_eq!(significant_decimals([3.0, 9.0]), 1);
+        assert_eq!(significant_decimals([1.1715, 1.1765]), 3);
+        assert_eq!(significant_decimals([1.0, 1.0]), 3);
     }
 }

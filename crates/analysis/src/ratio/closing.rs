@@ -1,7 +1,7 @@
 //! Result of a comparison as a sentence: `MPICH moves 1 MiB 1.12 times as fast as Open MPI (1.08 to 1.15 in this run)`.
 
 use super::bests::{self, Ratio};
-use super::speed::{self, Speed};
+use super::speed::{self, SpeedVerdict};
 use super::spread_in_run;
 use crate::conclusion::{CANNOT_TELL, Obstacle, detectable_difference};
 use nodegauge_measure::Unit;
@@ -35,8 +35,8 @@ pub fn interval_in_words(ci95: [f64; 2]) -> String {
 }
 
 fn digits(value: f64, ci95: Option<[f64; 2]>) -> String {
-    let digits = ci95.map_or(2, bests::digits).max(2);
-    format!("{value:.digits$}")
+    let significant_decimals = ci95.map_or(2, bests::significant_decimals).max(2);
+    format!("{value:.significant_decimals$}")
 }
 
 /// Returns a sentence that compares how fast two programs do `what`, e.g. `moves 1 MiB`. It compares the statistic
@@ -71,18 +71,19 @@ fn sentence(
     let because = match (interval, doubted) {
         (_, Some(of)) => {
             let status = of.figure.validity.status.name();
-            let why = Obstacle::among([of.figure]).map(|why| format!(": {}", why.in_words()));
+            let why =
+                Obstacle::from_figures([of.figure]).map(|why| format!(": {}", why.in_words()));
             format!("the figure of {} is {status}{}", of.name, why.unwrap_or_default())
         }
         (None, _) => Obstacle::new(TOO_FEW_SAMPLES).in_words(),
         (Some(ends), _) => format!("{} in this run", interval_in_words(ends)),
     };
-    match Speed::from_interval(interval, speed::NEGLIGIBLE_DIFFERENCE) {
-        Speed::Faster => {
+    match SpeedVerdict::from_interval(interval, speed::NEGLIGIBLE_DIFFERENCE) {
+        SpeedVerdict::Faster => {
             let times = times_as_fast(ratio, ci95, slower.name);
             format!("{} {what} {times} ({because})", faster.name)
         }
-        Speed::NoDifference => {
+        SpeedVerdict::NoDifference => {
             let found = detectable_difference(speed::NEGLIGIBLE_DIFFERENCE);
             format!(
                 "no difference: {} {what} {} times as fast as {} ({because}); {found}",

@@ -1,7 +1,7 @@
 //! Two settings that were measured interleaved: the ratios of their rounds, their interval and verdict. A ratio
 //! compares samples of the same round, so that drift does not appear as a difference.
 
-use super::speed::{RelativeSpeed, Speed};
+use super::speed::{RelativeSpeed, SpeedVerdict};
 use super::{RatioInterval, block_interval, joint_block_interval, speed};
 use nodegauge_measure::samples::{self, Sample};
 
@@ -24,24 +24,27 @@ pub struct SelectedRounds<'a> {
     /// Rounds in chronological order.
     pub rounds: Vec<&'a [Sample]>,
     /// False if too few rounds count; `rounds` then contains all rounds.
-    pub is_settled: bool,
+    pub has_enough_rounds: bool,
 }
 
 impl<'a> SelectedRounds<'a> {
-    /// Selects the counting rounds. Cells that are not `watched` are ignored, as in [`samples::clean_numbers`].
+    /// Selects the counting rounds. Cells that are not `watched` are ignored, as in
+    /// [`samples::undisturbed_round_numbers`].
     pub fn from_rounds(
         rounds: &'a [Vec<Sample>],
         watched: &[bool],
         counting: CountingRounds,
     ) -> Self {
         let found = match counting {
-            CountingRounds::Undisturbed => samples::clean_numbers(rounds, watched),
-            CountingRounds::OneRegime => samples::clean_numbers(&as_undisturbed(rounds), watched),
+            CountingRounds::Undisturbed => samples::undisturbed_round_numbers(rounds, watched),
+            CountingRounds::OneRegime => {
+                samples::undisturbed_round_numbers(&as_undisturbed(rounds), watched)
+            }
         };
-        let is_settled = found.len() >= MIN_ROUNDS.min(rounds.len()).max(1);
-        let numbers = if is_settled { found } else { (0..rounds.len()).collect() };
+        let has_enough_rounds = found.len() >= MIN_ROUNDS.min(rounds.len()).max(1);
+        let numbers = if has_enough_rounds { found } else { (0..rounds.len()).collect() };
         let selected = numbers.iter().map(|at| rounds[*at].as_slice()).collect();
-        Self { rounds: selected, is_settled }
+        Self { rounds: selected, has_enough_rounds }
     }
 }
 
@@ -59,17 +62,17 @@ fn as_undisturbed(rounds: &[Vec<Sample>]) -> Vec<Vec<Sample>> {
 #[derive(Debug, Clone, PartialEq)]
 pub struct PairedRounds {
     ratios: Vec<f64>,
-    is_settled: bool,
+    has_enough_rounds: bool,
 }
 
 impl PairedRounds {
     /// Creates an instance from the ratios of rounds, or of blocks A B B A, all of which count.
     pub fn from_ratios(ratios: Vec<f64>) -> Self {
-        Self { ratios, is_settled: true }
+        Self { ratios, has_enough_rounds: true }
     }
 
     /// Divides the numbers of each round, e.g. the time of the baseline by that of a setting.
-    pub fn divided(numerators: &[f64], denominators: &[f64]) -> Self {
+    pub fn from_quotients(numerators: &[f64], denominators: &[f64]) -> Self {
         let rounds = numerators.iter().zip(denominators);
         Self::from_ratios(rounds.map(|(numerator, denominator)| numerator / denominator).collect())
     }
@@ -83,7 +86,7 @@ impl PairedRounds {
         for round in &selected.rounds {
             ratios.push(round[0].seconds[0] / round[1].seconds[0]);
         }
-        Self { ratios, is_settled: selected.is_settled }
+        Self { ratios, has_enough_rounds: selected.has_enough_rounds }
     }
 
     /// Multiplies the ratios by a factor, e.g. by the ratio of the work per sample.
@@ -108,14 +111,14 @@ impl PairedRounds {
     /// rounds.
     pub fn compare(&self, comparisons: usize) -> Option<RelativeSpeed> {
         let found = joint_block_interval(&self.ratios, comparisons)?;
-        let verdict = Speed::from_interval(Some(found.ci95), speed::NEGLIGIBLE_DIFFERENCE);
+        let verdict = SpeedVerdict::from_interval(Some(found.ci95), speed::NEGLIGIBLE_DIFFERENCE);
         let RatioInterval { ratio, ci95, visible, .. } = found;
         Some(RelativeSpeed { ratio, ci95, visible, verdict })
     }
 
     /// Returns the reason why the ratios are suspect; `None` if they are not.
     pub fn doubt(&self) -> Option<&'static str> {
-        (!self.is_settled && !self.ratios.is_empty())
+        (!self.has_enough_rounds && !self.ratios.is_empty())
             .then_some("too few undisturbed rounds, so disturbed rounds count too")
     }
 }
@@ -155,20 +158,23 @@ mod tests {
     fn disturbed_rounds_count_for_best_values() {
         let all = rounds(&[[2.0, 1.0], [9.0, 1.0], [9.0, 1.0]]);
         let best = SelectedRounds::from_rounds(&all, &[true, true], CountingRounds::OneRegime);
-        assert_eq!((best.rounds.len(), best.is_settled), (3, true));
+        assert_eq!((best.rounds.len(), best.has_enough_rounds), (3, true));
         let clean = SelectedRounds::from_rounds(&all, &[false, true], CountingRounds::Undisturbed);
         assert_eq!(clean.rounds.len(), 3);
     }
 
     #[test]
     fn times_are_compared_as_speeds() {
-        let found = PairedRounds::divided(&[4.0, 4.1, 3.9, 4.0], &[2.0, 2.05, 1.95, 2.0]);
+        let found = PairedRounds::from_quotients(&[4.0, 4.1, 3.9, 4.0], &[2.0, 2.05, 1.95, 2.0]);
         let compared = found.compare(1).unwrap();
-        assert_eq!(compared.verdict, Speed::Faster);
+        assert_eq!(compared.verdict, SpeedVerdict::Faster);
         assert!((compared.ratio - 2.0).abs() < 1e-12);
         assert_eq!(found.interval().unwrap().ratio, compared.ratio);
-        assert_eq!(found.clone().scaled_by(0.5).compare(1).unwrap().verdict, Speed::NoDifference);
-        assert_eq!(PairedRounds::divided(&[1.0, 1.0], &[1.0, 1.0]).compare(1), None);
+        assert_eq!(
+            found.clone().scaled_by(0.5).compare(1).unwrap().verdict,
+            SpeedVerdict::NoDifference
+        );
+        assert_eq!(PairedRounds::from_quotients(&[1.0, 1.0], &[1.0, 1.0]).compare(1), None);
     }
 
     #[test]

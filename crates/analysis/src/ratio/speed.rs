@@ -5,7 +5,7 @@ pub const NEGLIGIBLE_DIFFERENCE: f64 = 0.01;
 
 /// Verdict on the speed of a setting relative to the baseline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Speed {
+pub enum SpeedVerdict {
     /// The setting is faster.
     Faster,
     /// The setting is slower.
@@ -16,7 +16,7 @@ pub enum Speed {
     CannotTell,
 }
 nodegauge_measure::names!(
-    Speed,
+    SpeedVerdict,
     "verdict",
     Faster = "faster",
     Slower = "slower",
@@ -34,12 +34,12 @@ pub struct RelativeSpeed {
     /// Smallest relative change that nine of ten sweeps like this one would detect.
     pub visible: f64,
     /// Verdict on the ratio.
-    pub verdict: Speed,
+    pub verdict: SpeedVerdict,
 }
 
-impl Speed {
-    /// Returns the verdict for a 95 % interval of a relative speed; [`Speed::CannotTell`] without an interval. If the
-    /// interval excludes differences above `little`, the speeds count as equal.
+impl SpeedVerdict {
+    /// Returns the verdict for a 95 % interval of a relative speed; [`SpeedVerdict::CannotTell`] without an interval.
+    /// If the interval excludes differences above `little`, the speeds count as equal.
     pub fn from_interval(ci95: Option<[f64; 2]>, little: f64) -> Self {
         match ci95 {
             Some([low, high]) if high < 1.0 + little && low > 1.0 - little => Self::NoDifference,
@@ -52,7 +52,7 @@ impl Speed {
 
 /// True if the interval of a ratio does not contain 1, so that the settings differ.
 pub fn is_different(ci95: [f64; 2]) -> bool {
-    !matches!(Speed::from_interval(Some(ci95), 0.0), Speed::CannotTell)
+    !matches!(SpeedVerdict::from_interval(Some(ci95), 0.0), SpeedVerdict::CannotTell)
 }
 
 #[cfg(test)]
@@ -93,10 +93,10 @@ mod tests {
                 let [low, high] = found.ci95;
                 let contains_one = low <= 1.0 && high >= 1.0;
                 match found.verdict {
-                    Speed::Faster => assert!(low > 1.0, "{found:?}"),
-                    Speed::Slower => assert!(high < 1.0, "{found:?}"),
-                    Speed::CannotTell => assert!(contains_one, "{found:?}"),
-                    Speed::NoDifference => assert!(low > 0.99 && high < 1.01, "{found:?}"),
+                    SpeedVerdict::Faster => assert!(low > 1.0, "{found:?}"),
+                    SpeedVerdict::Slower => assert!(high < 1.0, "{found:?}"),
+                    SpeedVerdict::CannotTell => assert!(contains_one, "{found:?}"),
+                    SpeedVerdict::NoDifference => assert!(low > 0.99 && high < 1.01, "{found:?}"),
                 }
             }
         }
@@ -112,7 +112,10 @@ mod tests {
                 let is_called = |_: &usize| {
                     (0..others).any(|_| {
                         let found = compared(&rounds(&mut random, count, noise, 1.0), others);
-                        matches!(found.unwrap().verdict, Speed::Faster | Speed::Slower)
+                        matches!(
+                            found.unwrap().verdict,
+                            SpeedVerdict::Faster | SpeedVerdict::Slower
+                        )
                     })
                 };
                 let called = (0..1000).filter(is_called).count();
@@ -128,11 +131,14 @@ mod tests {
             compared(&rounds(&mut random, count, noise, speed), 1).map(|found| found.verdict)
         };
         for _ in 0..20 {
-            assert_eq!(of(0.5, 0.02, 10), Some(Speed::Slower));
-            assert_eq!(of(2.0, 0.02, 10), Some(Speed::Faster));
+            assert_eq!(of(0.5, 0.02, 10), Some(SpeedVerdict::Slower));
+            assert_eq!(of(2.0, 0.02, 10), Some(SpeedVerdict::Faster));
         }
-        assert_eq!(compared(&[1.001, 1.002, 0.999, 1.0], 3).unwrap().verdict, Speed::NoDifference);
-        assert_eq!(compared(&[1.5, 0.7, 1.2, 0.9], 1).unwrap().verdict, Speed::CannotTell);
+        assert_eq!(
+            compared(&[1.001, 1.002, 0.999, 1.0], 3).unwrap().verdict,
+            SpeedVerdict::NoDifference
+        );
+        assert_eq!(compared(&[1.5, 0.7, 1.2, 0.9], 1).unwrap().verdict, SpeedVerdict::CannotTell);
         assert_eq!(compared(&[2.0, 2.0], 1), None);
     }
 }

@@ -18,8 +18,8 @@ fn drifting(seed: u64, n: usize, centre: f64, spread: f64, memory: f64) -> Vec<f
         .collect()
 }
 
-fn runs(figures: &[f64], like: &[f64]) -> SideRuns {
-    SideRuns { figures: figures.to_vec(), like: like.to_vec(), within: 0.0 }
+fn runs(figures: &[f64], similar_runs: &[f64]) -> SideRuns {
+    SideRuns { figures: figures.to_vec(), similar_runs: similar_runs.to_vec(), run_spread: 0.0 }
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn three_runs_have_an_interval_without_earlier_runs() {
     let [far_low, far_high] = interval(&far, &far).unwrap().ci95;
     assert!(far_low < 0.92 && far_high > 1.08, "{far_low} {far_high}");
     // The spread within each run is a lower bound, even if the figures of the runs are equal by chance.
-    let agreeing = SideRuns { within: 0.05, ..near };
+    let agreeing = SideRuns { run_spread: 0.05, ..near };
     assert!(interval(&agreeing, &agreeing).unwrap().ci95[1] > 1.05);
     // By Welch's formula, nearly all degrees of freedom are those of the setting with the larger spread.
     let wide = [80.0, 125.0, 80.0, 125.0, 80.0, 125.0];
@@ -154,10 +154,13 @@ fn equal_commands_differ_in_at_most_1_of_20_comparisons() {
             // A and B have two runs each, with a history of random length.
             let mut all = runs.clone();
             random.shuffle(&mut all);
-            let (two, like) = all.split_at(2);
-            let like = &like[..random.usize(MIN_RELATED_RUNS..=like.len())];
-            let side =
-                |at: usize| SideRuns { figures: vec![two[at]], like: like.to_vec(), within: 0.0 };
+            let (two, similar_runs) = all.split_at(2);
+            let similar_runs = &similar_runs[..random.usize(MIN_RELATED_RUNS..=similar_runs.len())];
+            let side = |at: usize| SideRuns {
+                figures: vec![two[at]],
+                similar_runs: similar_runs.to_vec(),
+                run_spread: 0.0,
+            };
             reported.entry("history").or_default().add(&interval(&side(0), &side(1)).unwrap());
         }
     }

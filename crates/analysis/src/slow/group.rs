@@ -1,6 +1,6 @@
 //! Statistics of one figure over all nodes of one kind, with which each of these nodes is judged.
 
-use super::power::{PeerVerdict, Peers, Power};
+use super::power::{PeerSpread, PeerVerdict, Power};
 use super::{MIN_NODES, RobustSpread, SpreadComponents, limit};
 use nodegauge_measure::stats::Better;
 use nodegauge_measure::{Fraction, stats};
@@ -9,7 +9,7 @@ use nodegauge_measure::{Fraction, stats};
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct NodeGroup {
     /// Median and spread of the nodes' medians.
-    pub robust: RobustSpread,
+    pub robust_spread: RobustSpread,
     /// Spread between nodes, and spread between runs.
     pub components: SpreadComponents,
     /// Number of nodes.
@@ -17,7 +17,7 @@ pub struct NodeGroup {
     /// Number of runs of all nodes.
     pub runs: usize,
     /// Smallest loss that matters in practice.
-    pub practical: Fraction,
+    pub practical_limit: Fraction,
     /// Robust z beyond which a node is slow; `None` for fewer nodes than [`MIN_NODES`], which cannot be compared with
     /// each other.
     pub limit: Option<f64>,
@@ -58,47 +58,48 @@ pub fn value_from_performance(performance: f64, better: Better) -> f64 {
 impl NodeGroup {
     /// Computes the statistics from the runs of each node, as logarithms of performance. Nodes without a run are
     /// ignored.
-    pub fn from_nodes(nodes: &[Vec<f64>], practical: Fraction) -> Self {
+    pub fn from_nodes(nodes: &[Vec<f64>], practical_limit: Fraction) -> Self {
         let with: Vec<Vec<f64>> = nodes.iter().filter(|runs| !runs.is_empty()).cloned().collect();
         let medians: Vec<f64> = with.iter().map(|runs| stats::median(runs)).collect();
         Self {
-            robust: RobustSpread::from_values(&medians)
+            robust_spread: RobustSpread::from_values(&medians)
                 .unwrap_or(RobustSpread { median: 0.0, spread: 0.0 }),
             components: SpreadComponents::from_nodes(&with),
             nodes: with.len(),
             runs: with.iter().map(Vec::len).sum(),
-            practical,
+            practical_limit,
             limit: (with.len() >= MIN_NODES).then(|| limit(with.len())),
         }
     }
 
     /// Returns the performance of a node as a share of the median.
     pub fn share(&self, performance: f64) -> f64 {
-        (performance - self.robust.median).exp()
+        (performance - self.robust_spread.median).exp()
     }
 
     /// True if this performance is below the median by more than the practical limit.
     pub fn is_below(&self, performance: f64) -> bool {
-        self.share(performance) < 1.0 - self.practical.0
+        self.share(performance) < 1.0 - self.practical_limit.0
     }
 
     /// True if this performance is below the median by more than both limits.
     pub fn is_slow(&self, performance: f64) -> bool {
-        let is_far = self.limit.is_some_and(|limit| self.robust.z(performance) < -limit);
+        let is_far = self.limit.is_some_and(|limit| self.robust_spread.z(performance) < -limit);
         is_far && self.is_below(performance)
     }
 
     /// Returns the loss beyond which a node is slow, as a share of the median.
     pub fn loss_limit(&self) -> Fraction {
-        let statistical = self.limit.map_or(0.0, |limit| 1.0 - (-limit * self.robust.spread).exp());
-        Fraction(statistical.max(self.practical.0))
+        let statistical =
+            self.limit.map_or(0.0, |limit| 1.0 - (-limit * self.robust_spread.spread).exp());
+        Fraction(statistical.max(self.practical_limit.0))
     }
 
     /// Returns the power of the judgement of a node with this number of runs; `None` if the group has too few nodes.
     pub fn power(&self, runs: usize) -> Option<Power> {
         self.limit?;
-        let peers = Peers { spread: self.components, nodes: self.nodes, runs: self.runs };
-        Some(peers.power(self.practical, self.loss_limit(), runs))
+        let peers = PeerSpread { spread: self.components, nodes: self.nodes, runs: self.runs };
+        Some(peers.power(self.practical_limit, self.loss_limit(), runs))
     }
 
     /// Returns the verdict on a node with this performance. `power` is that of a judgement with the node's number of

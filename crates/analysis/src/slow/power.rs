@@ -13,7 +13,7 @@
 
 use super::{MIN_NODES, SpreadComponents, median_variance};
 use nodegauge_measure::Fraction;
-use nodegauge_measure::quantity::counted;
+use nodegauge_measure::quantity::count_in_words;
 use nodegauge_measure::stats::normal_quantile;
 use serde::{Deserialize, Serialize};
 use std::f64::consts::{FRAC_PI_2, TAU};
@@ -32,7 +32,7 @@ const MAX_RUNS: usize = 10_000;
 
 /// Spread of a figure over nodes of one kind, with the numbers of values from which it was estimated.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Peers {
+pub struct PeerSpread {
     /// Spreads in logarithms.
     pub spread: SpreadComponents,
     /// Number of nodes.
@@ -104,7 +104,7 @@ fn center_part(spread: Option<f64>, count: usize) -> f64 {
     spread.unwrap_or_default().powi(2) * (FRAC_PI_2 / count.max(1) as f64).min(1.0)
 }
 
-impl Peers {
+impl PeerSpread {
     /// Returns the power of the judgement of a node by the better median of `runs` runs. `practical` is the smallest
     /// loss that matters, and `slow` the loss beyond which the node is slow, both as shares.
     pub fn power(&self, practical: Fraction, slow: Fraction, runs: usize) -> Power {
@@ -266,7 +266,7 @@ impl Power {
 impl MeasuredNodes {
     /// Describes the measurements: `95 runs of each node`.
     fn in_words(&self) -> String {
-        let runs = counted(self.runs, "run");
+        let runs = count_in_words(self.runs, "run");
         match self.nodes {
             1 => runs,
             nodes if self.more_nodes => format!("{runs} of each of {nodes} nodes"),

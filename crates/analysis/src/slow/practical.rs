@@ -39,7 +39,7 @@ pub fn limit(test: &str) -> Fraction {
 }
 
 /// Returns the short name of figures of this test, e.g. `mem`.
-pub fn word(test: &str) -> &'static str {
+pub fn short_name(test: &str) -> &'static str {
     row(test).map_or(OTHER_TEST.0, |row| row.1)
 }
 

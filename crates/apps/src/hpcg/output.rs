@@ -92,7 +92,7 @@ impl HpcgOutput {
 
     /// Returns the rate at a path, FLOP/s.
     fn rate(&self, path: &str) -> Option<f64> {
-        Some(self.number(path)? * 1e9).filter(|rate| printed::is_figure(*rate))
+        Some(self.number(path)? * 1e9).filter(|rate| printed::can_be_figure(*rate))
     }
 
     fn count(&self, path: &str) -> Option<u64> {
@@ -187,14 +187,14 @@ impl HpcgOutput {
         let m = m.category(Category::Reference).config(config);
         let mut validity = Validity::valid();
         if let Some(reason) = self.contradiction(name, path) {
-            return m.missing(reason);
+            return m.without_value(reason);
         }
         if self.rate(RATING).is_none() {
             validity.invalid("xhpcg reported an invalid result or did not finish");
         }
         match self.rate(path) {
             Some(rate) => m.value(Quoted::Single, rate).with_validity(validity),
-            None => m.missing("xhpcg did not print this rate"),
+            None => m.without_value("xhpcg did not print this rate"),
         }
     }
 }

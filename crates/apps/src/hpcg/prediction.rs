@@ -10,7 +10,7 @@ use nodegauge_arena::MemoryRates;
 use nodegauge_gauge::Site;
 use nodegauge_measure::schedule::{Limits, Predictable, PredictedTime, policy};
 use nodegauge_measure::{Bytes, Failure, clock};
-use nodegauge_solvers::hpcg::problem::{GridPoints, MIN_POINTS, MULTIPLE};
+use nodegauge_solvers::hpcg::problem::{GridPoints, MIN_POINTS, POINTS_DIVISOR};
 use std::time::Duration;
 
 /// Number of times that an iteration reads the matrix on the finest grid: once for the product, and once for each of
@@ -31,7 +31,7 @@ pub(super) struct PredictedSets<'r, 'a> {
     /// True if the grid may be reduced.
     may_shrink: bool,
     /// Number of kept cells.
-    pub kept: usize,
+    pub kept_cells: usize,
     /// Time of a set on the smallest domains, for each cell.
     small: Vec<Duration>,
     rates: MemoryRates,
@@ -66,7 +66,7 @@ impl<'r, 'a> PredictedSets<'r, 'a> {
         let cpus = first.swept.workers.cpus();
         let llc = site.cache_capacity(&cpus).bytes();
         let rates = memory_rates(&first.swept.workers, Bytes(first.bytes()))?;
-        Ok(Self { run, grid, may_shrink, kept: small.len(), small, rates, llc })
+        Ok(Self { run, grid, may_shrink, kept_cells: small.len(), small, rates, llc })
     }
 
     /// Returns the size of the matrix and the vectors of a cell on domains of `grid`, bytes.
@@ -84,7 +84,7 @@ impl<'r, 'a> PredictedSets<'r, 'a> {
 
     /// Returns the grid with half as many points along each edge; `None` if it is too small.
     fn half(&self) -> Option<GridPoints> {
-        let half = self.grid.map(|points| (points / 2).next_multiple_of(MULTIPLE));
+        let half = self.grid.map(|points| (points / 2).next_multiple_of(POINTS_DIVISOR));
         let is_smaller = half.iter().all(|points| *points >= MIN_POINTS) && half != self.grid;
         let min = TIMES_LLC * self.llc?.as_f64();
         (is_smaller && self.bytes(0, half) as f64 >= min).then_some(half)
@@ -98,7 +98,7 @@ fn points(grid: GridPoints) -> f64 {
 
 impl Predictable for PredictedSets<'_, '_> {
     fn predicted(&self) -> PredictedTime {
-        let round: Duration = (0..self.kept).map(|at| self.set(at)).sum();
+        let round: Duration = (0..self.kept_cells).map(|at| self.set(at)).sum();
         PredictedTime { min: (WARM_UP + 1) * round, likely: LIKELY_ROUNDS * round }
     }
 
@@ -109,8 +109,8 @@ impl Predictable for PredictedSets<'_, '_> {
             self.grid = half;
             return true;
         }
-        let can = self.kept > 1;
-        self.kept -= usize::from(can);
+        let can = self.kept_cells > 1;
+        self.kept_cells -= usize::from(can);
         can
     }
 

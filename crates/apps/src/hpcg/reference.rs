@@ -52,7 +52,7 @@ impl PlacedXhpcg {
     pub fn find(site: &Site, layout: DomainLayout, asked: &XhpcgOptions) -> Result<Self, Failure> {
         let request = RankRequest {
             ranks: layout.count() as u32,
-            together: PlacementRequest::default(),
+            all_threads: PlacementRequest::default(),
             ..RankRequest::default()
         };
         let plan = plan_ranks(&site.topology, &request)?;

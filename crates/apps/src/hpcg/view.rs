@@ -1,15 +1,15 @@
 //! View of `apps hpcg`: the rating with its parts, the tests, and the reference program for comparison.
 
-use super::{PER_COEFFICIENT, PER_SLOT, TEST, variant};
+use super::{PER_COEFFICIENT, PER_SLOT, TEST, variant_statement};
 use crate::GAUGE;
 use crate::config::HpcgConfig;
 use crate::efficiency::{self, WorkersRate};
 use crate::sweep;
 use nodegauge_gauge::Detail;
-use nodegauge_gauge::view::sentence::{capitalise, quoted};
+use nodegauge_gauge::view::sentence::{capitalise, value_in_words};
 use nodegauge_gauge::view::sweep::{Rounds, SweptRow, SweptRows};
-use nodegauge_gauge::view::{ColumnList, ColumnUnit, Picture, Section, Step, Table, TableCell};
-use nodegauge_measure::quantity::counted;
+use nodegauge_gauge::view::{ChartBar, ColumnList, ColumnUnit, Picture, Section, Table, TableCell};
+use nodegauge_measure::quantity::count_in_words;
 use nodegauge_measure::record::{Category, Measurement, Record};
 use nodegauge_measure::{Bytes, BytesPerSec, Seconds, Unit};
 use nodegauge_solvers::hpcg::problem::PARTS;
@@ -31,20 +31,20 @@ pub(crate) fn section(record: &Record, detail: Detail) -> Option<Section> {
     let relative = all.iter().find(|m| m.name == "relative");
     let bars = PARTS.iter().filter_map(|part| {
         let m = part_figure(&all, first, part)?;
-        Some(Step::bar(*part, m.value, "").with_validity(m))
+        Some(ChartBar::bar(*part, m.value, "").with_validity(m))
     });
-    let rating = Step::bar("rating", first.value, "").with_validity(first);
+    let rating = ChartBar::bar("rating", first.value, "").with_validity(first);
     let bars = Picture::bars("rate of each part", first.unit, std::iter::once(rating).chain(bars));
-    section.push(table(&all, &ratings)).push(bars).picture(efficiency(&ratings)).gap();
+    section.push(table(&all, &ratings)).push(bars).push_picture(efficiency(&ratings)).push_gap();
     let iterations = config.iterations.unwrap_or(0);
     let sets = match &first.summary {
         Some(summary) => {
-            let sets = counted(summary.n, "set");
+            let sets = count_in_words(summary.n, "set");
             format!("{sets} of {iterations} iterations after a warm-up")
         }
         // Outputs of xhpcg contain no samples.
         None => {
-            let sets = counted(config.sets.unwrap_or(0) as usize, "set");
+            let sets = count_in_words(config.sets.unwrap_or(0) as usize, "set");
             format!("{sets} of {iterations} iterations")
         }
     };
@@ -97,9 +97,9 @@ pub(crate) fn section(record: &Record, detail: Detail) -> Option<Section> {
             against.map(|of| format!("rate divided by that of {of}, interleaved")),
         );
     }
-    section.doubts(&all);
+    section.push_doubts(&all);
     if first.category == Category::Variant {
-        section.note("name", variant());
+        section.note("name", variant_statement());
     }
     Some(section)
 }
@@ -116,15 +116,15 @@ fn table(all: &[&Measurement], ratings: &[HpcgFigure<'_>]) -> Table {
             if is_by_slot(config) { format!("{name}, index per slot") } else { name }
         })
         .value_or_status("rating", RATE)
-        .each(
+        .columns_for_each(
             PARTS,
             |part| (*part).to_owned(),
             |(rating, _), part| {
                 part_figure(all, rating, part).map_or_else(TableCell::default, |m| RATE.value(m))
             },
         )
-        .optional("residual", |(_, config)| Some(format!("{:.2e}", config.residual?)))
-        .optional("relative", |(_, config)| {
+        .right_or_blank("residual", |(_, config)| Some(format!("{:.2e}", config.residual?)))
+        .right_or_blank("relative", |(_, config)| {
             let ratios = all.iter().filter(|m| m.name == "relative");
             let own = ratios.map(|m| (m, m.read_config::<HpcgConfig>())).find(|(_, of_ratio)| {
                 of_ratio.sweep == config.sweep && of_ratio.columns == config.columns
@@ -152,14 +152,14 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
 
 fn concluded(measurements: &[Measurement]) -> Option<String> {
     let own = measurements.iter().filter(|m| m.gauge == GAUGE && m.test == TEST);
-    let ratings = own.filter(|m| m.name == "rating" && quoted(m).is_some());
+    let ratings = own.filter(|m| m.name == "rating" && value_in_words(m).is_some());
     let all: Vec<HpcgFigure<'_>> = ratings.map(|m| (m, m.read_config())).collect();
     let (m, config) = all.iter().max_by(|(a, _), (b, _)| a.cmp_value(b))?;
     let program = config.engine.as_deref().filter(|engine| *engine != "native");
     let program = program.map(|name| format!(" by {name}")).unwrap_or_default();
     let by = config.on.threads.map(|_| format!(" with {}", config.on.in_words()));
     let by = by.unwrap_or_default();
-    let reaches = format!("reaches {}{by} on {} points", quoted(m)?, config.n.unwrap_or(0));
+    let reaches = format!("reaches {}{by} on {} points", value_in_words(m)?, config.n.unwrap_or(0));
     let mut rows = Vec::new();
     for (figure, of) in all.iter().filter(|(_, of)| of.sweep.is_some()) {
         let name = sweep::in_words(&of.on, of.sweep.as_ref());

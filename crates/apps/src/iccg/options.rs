@@ -1,7 +1,7 @@
 //! Options of `apps iccg`.
 
 use nodegauge_measure::Fraction;
-use nodegauge_solvers::cg::Tolerance;
+use nodegauge_solvers::cg::StopLimits;
 use nodegauge_solvers::elasticity::Mesh;
 use nodegauge_solvers::iccg::{Method, SolutionJob, SolutionLoops};
 use nodegauge_solvers::sparse::Storage;
@@ -35,7 +35,7 @@ impl IccgOptions {
 
     /// Returns the job of a solve on a mesh. If `loops` is `None`, the fastest loops are chosen by measurement.
     pub(super) fn job(&self, mesh: Mesh, loops: Option<SolutionLoops>) -> SolutionJob {
-        let tolerance = Tolerance { residual: self.tolerance, iterations: self.iterations };
+        let tolerance = StopLimits { residual: self.tolerance, iterations: self.iterations };
         SolutionJob { mesh, storage: self.storage, tolerance, loops, method: self.method }
     }
 }

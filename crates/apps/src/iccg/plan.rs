@@ -8,13 +8,13 @@ use super::result::{FurtherResults, IccgCell, IccgEvidence};
 use super::size::{self, MeshConstraints, MeshSize};
 use crate::sweep::{self, SweepWorkers};
 use crate::{GAUGE, MpiRanks, WorkerPool, Workers, WorkersOptions, followers};
-use nodegauge_analysis::expect::Figures;
+use nodegauge_analysis::expect::PossibleFigures;
 use nodegauge_gauge::series::Series;
 use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
 use nodegauge_kernels::Variant;
 use nodegauge_machine::CpuId;
 use nodegauge_measure::progress::SharedObserver;
-use nodegauge_measure::repeat::Stop;
+use nodegauge_measure::repeat::StopReason;
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::{Budget, Limits, RepetitionPolicy, Turn, TurnFailure, policy};
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome, Seconds, Unit};
@@ -75,7 +75,7 @@ impl IccgPlan {
         let size = size::choose(options.elements, &constraints)?;
         let mesh = size.mesh;
         let all = swept.into_iter().map(|swept| (swept.settings.clone(), divided(swept, mesh)));
-        let (kept, left_out) = sweep::keep(all)?;
+        let (kept, left_out) = sweep::keep_supported(all)?;
         notices.extend(size.notices.iter().cloned().chain(left_out));
         Ok(Self { swept: kept, options, size, constraints, notices })
     }
@@ -95,7 +95,7 @@ impl PlannedRun for IccgPlan {
         ExpectedCost { time: Some(self.options.budget.unwrap_or(IccgOptions::BUDGET)), memory }
     }
 
-    fn figures(&self, _: &Site) -> Vec<Figures> {
+    fn figures(&self, _: &Site) -> Vec<PossibleFigures> {
         let names = [
             "time_to_solution",
             "iteration",
@@ -110,12 +110,12 @@ impl PlannedRun for IccgPlan {
             "relative",
         ];
         let units = &[Unit::Seconds, Unit::FlopsPerSecond, Unit::BytesPerSecond, Unit::Factor];
-        vec![Figures::new(GAUGE, TEST, names, units)]
+        vec![PossibleFigures::new(GAUGE, TEST, names, units)]
     }
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
         let Self { swept, options, size, constraints, mut notices } = *self;
-        observer.phase("starting threads");
+        observer.begin_phase("starting threads");
         let limits =
             Limits::from_budget(Budget::new(options.budget, IccgOptions::BUDGET), options.samples);
         // If the user sets the number of samples, a sample is a solve; otherwise it is an iteration.
@@ -144,7 +144,7 @@ impl PlannedRun for IccgPlan {
             )?;
             limits.admit(&mut predicted)?;
             notices.extend(predicted.notices(before, &swept));
-            kept = predicted.kept();
+            kept = predicted.kept_workers();
             size = predicted.size;
         }
         let mut run = IccgRun {
@@ -161,23 +161,28 @@ impl PlannedRun for IccgPlan {
         };
         series.run(&mut turn, &mut &shared, None)?;
         if options.samples.is_some() {
-            series.set_stop(Stop::Samples);
+            series.set_stop_reason(StopReason::Samples);
         }
         let mut outcome = Outcome { notices, ..Outcome::default() };
         series.end(&mut outcome);
-        let mut natural = None;
+        let mut natural_iterations = None;
         if outcome.is_complete() {
             let (counted, notice) = run.natural(&limits, &mut &shared)?;
-            natural = counted;
+            natural_iterations = counted;
             outcome.notices.extend(notice);
         }
-        let known = site.round_trips.between(&run.pool.places());
-        let guest = site.machine.virtualisation.is_some();
+        let known = site.round_trips.for_places(&run.pool.places());
+        let is_guest = site.machine.virtualisation.is_some();
         let evidence = IccgEvidence {
-            judged: series.one_regime(&known).with_guest(guest),
+            regime: series.samples_by_regime(&known).with_guest(is_guest),
             series: &series,
-            guest,
-            found: FurtherResults { options: &options, size: &size, natural, stop: series.stop() },
+            is_guest,
+            further_results: FurtherResults {
+                options: &options,
+                size: &size,
+                natural_iterations,
+                stop: series.stop_reason(),
+            },
             loops: &run.loops,
         };
         outcome.measurements = evidence.figures(&run.cells);
@@ -213,7 +218,7 @@ impl IccgRun<'_> {
     fn solve(&mut self, at: usize, observer: &mut dyn Observer) -> Result<Vec<Sample>, Failure> {
         let workers = &self.cells[at].swept.workers;
         let elements = self.size.mesh.elements.map(|n| n.to_string()).join(" x ");
-        observer.phase(&format!("solving {elements} elements with {}", workers.in_words()));
+        observer.begin_phase(&format!("solving {elements} elements with {}", workers.in_words()));
         // Later solves use the storage format and the loops that the first solve chose.
         let loops = self.cells[at].solutions.first().map(|(solution, _)| solution.loops);
         let Self { pool, options, size, .. } = self;
@@ -265,7 +270,7 @@ impl IccgRun<'_> {
             );
             return Ok((None, Some(Notice::new(NoticeId::LeftOut, GAUGE, text))));
         }
-        observer.phase("counting iterations in natural order");
+        observer.begin_phase("counting iterations in natural order");
         // For ranks on several hosts, only the ranks of this host are used, on any CPUs, because the CPU numbers of
         // other hosts do not apply here.
         let workers = &self.cells[0].swept.workers;

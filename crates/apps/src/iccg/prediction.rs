@@ -57,7 +57,7 @@ impl<'a> PredictedSolutions<'a> {
         limits: &Limits,
         observer: &mut dyn Observer,
     ) -> Result<Self, Failure> {
-        observer.phase("predicting the time of a solve");
+        observer.begin_phase("predicting the time of a solve");
         let small = Mesh { elements: size.mesh.elements.map(|edge| edge.min(EDGE)) };
         let rates = memory_rates(&swept[0].workers, size.matrix)?;
         let mut solved: Vec<Option<SmallSolution>> = Vec::new();
@@ -88,7 +88,7 @@ impl<'a> PredictedSolutions<'a> {
     }
 
     /// Returns the kept workers.
-    pub(super) fn kept(&self) -> &'a [SweepWorkers] {
+    pub(super) fn kept_workers(&self) -> &'a [SweepWorkers] {
         self.swept
     }
 

@@ -11,10 +11,10 @@ use crate::{GAUGE, in_digits};
 use nodegauge_analysis::ratio::paired::PairedRounds;
 use nodegauge_gauge::series::Series;
 use nodegauge_kernels::{Kernel, Variant};
-use nodegauge_measure::quantity::counted;
+use nodegauge_measure::quantity::count_in_words;
 use nodegauge_measure::record::{Measurement, Quoted, Validity};
-use nodegauge_measure::repeat::Stop;
-use nodegauge_measure::samples::{OneRegime, Sample};
+use nodegauge_measure::repeat::StopReason;
+use nodegauge_measure::samples::{Sample, SamplesByRegime};
 use nodegauge_measure::{Fraction, Unit, stats};
 use nodegauge_solvers::cg::{PARTS, SolverEnd};
 use nodegauge_solvers::iccg::{self, Method, Solution};
@@ -42,16 +42,16 @@ pub(super) struct FurtherResults<'a> {
     pub options: &'a IccgOptions,
     pub size: &'a MeshSize,
     /// Number of iterations in natural order; `None` if they were not counted.
-    pub natural: Option<usize>,
-    pub stop: Stop,
+    pub natural_iterations: Option<usize>,
+    pub stop: StopReason,
 }
 
 /// Measured values of a run. For each kind of workers, there is one cell with iterations and one cell with bandwidths.
 pub(super) struct IccgEvidence<'a> {
-    pub judged: OneRegime,
+    pub regime: SamplesByRegime,
     pub series: &'a Series,
-    pub guest: bool,
-    pub found: FurtherResults<'a>,
+    pub is_guest: bool,
+    pub further_results: FurtherResults<'a>,
     pub loops: &'a [Variant],
 }
 
@@ -82,13 +82,13 @@ impl IccgEvidence<'_> {
 
     fn cell_figures(&self, cells: &[IccgCell<'_>], at: usize) -> Vec<Measurement> {
         let cell = &cells[at];
-        let timed = self.judged.cell_samples(2 * at);
+        let timed = self.regime.cell_samples(2 * at);
         let Some(((solution, _), timed)) = cell.solutions.first().zip(timed) else {
             return self.lost(cell, at).into_iter().collect();
         };
         let rates = [Kernel::Read, Kernel::Triad].map(|kernel| self.rate(kernel, cell, at));
         let rate_of = |name: &str| rates[usize::from(UPDATES.contains(&name))];
-        let parts: Vec<usize> = iccg::parts(&solution.work).collect();
+        let parts: Vec<usize> = iccg::moving_parts(&solution.work).collect();
         let predicted =
             |part: usize| Some(solution.work.bytes[part] as f64 / rate_of(PARTS[part])?.value);
         let all = parts.iter().map(|part| predicted(*part)).sum::<Option<f64>>();
@@ -96,8 +96,8 @@ impl IccgEvidence<'_> {
         let wrong = self.validity(cell);
         let judged = |m: Measurement, figure_config: IccgConfig, part: usize| {
             let mut validity = wrong.clone();
-            self.judged
-                .doubts(2 * at, part, self.guest)
+            self.regime
+                .doubts(2 * at, part, self.is_guest)
                 .into_iter()
                 .for_each(|d| validity.suspect(d));
             self.series.judge_figure(2 * at, m.config(&figure_config).with_validity(validity))
@@ -133,7 +133,7 @@ impl IccgEvidence<'_> {
             judged(iteration, whole.clone(), 0),
             judged(rate, whole, 0),
         ];
-        let iteration_s = stats::median(&self.judged.seconds(2 * at, 0));
+        let iteration_s = stats::median(&self.regime.seconds(2 * at, 0));
         for (number, part) in parts.into_iter().enumerate() {
             let bytes = solution.work.bytes[part];
             let part_flops = solution.work.flops[part];
@@ -145,7 +145,7 @@ impl IccgEvidence<'_> {
                 let of = if UPDATES.contains(&PARTS[part]) { "Triad" } else { "read" };
                 m = m.limit(limit.value, format!("{of} by the same workers, interleaved"));
             }
-            let share = stats::median(&self.judged.seconds(2 * at, number + 1)) / iteration_s;
+            let share = stats::median(&self.regime.seconds(2 * at, number + 1)) / iteration_s;
             let config = IccgConfig {
                 moved_bytes: Some(bytes as u64),
                 flops: Some(part_flops as u64),
@@ -162,7 +162,7 @@ impl IccgEvidence<'_> {
             let cell_part = (2 * at + 1, part);
             let m = self
                 .series
-                .figure(&self.judged, cell_part, m, Quoted::Median, &|seconds| bytes / seconds);
+                .figure(&self.regime, cell_part, m, Quoted::Median, &|seconds| bytes / seconds);
             let Some(m) = m else { continue };
             let on = WorkersConfig::from_workers(&cell.swept.workers);
             let m = m.config(&IccgConfig { on, ..IccgConfig::default() });
@@ -206,14 +206,14 @@ impl IccgEvidence<'_> {
         let rates = of_kernel.filter_map(|(part, variant)| {
             let elements = cell.array_elements * cell.swept.workers.count();
             let bytes = (bandwidth::element_bytes(variant) * elements) as f64;
-            let seconds = stats::median(&self.judged.seconds(2 * at + 1, part));
+            let seconds = stats::median(&self.regime.seconds(2 * at + 1, part));
             seconds.is_finite().then_some(Rate { part, bytes, value: bytes / seconds })
         });
         rates.reduce(|best, next| if next.value > best.value { next } else { best })
     }
 
     fn config(&self, cell: &IccgCell<'_>, solution: &Solution) -> IccgConfig {
-        let FurtherResults { options, size, natural, stop } = self.found;
+        let FurtherResults { options, size, natural_iterations, stop } = self.further_results;
         let setups: Vec<f64> = cell.solutions.iter().map(|(each, _)| each.setup_s.0).collect();
         let memory: Vec<f64> = cell.solutions.iter().map(|(each, _)| each.memory_s.0).collect();
         let [bcsr_s, sell_s] = solution.product_s;
@@ -221,20 +221,23 @@ impl IccgEvidence<'_> {
         IccgConfig {
             on: WorkersConfig::from_workers(&cell.swept.workers),
             elements: Some(size.mesh.elements.map(|n| n.to_string()).join("x")),
-            n: Some(3 * size.mesh.count() as u64),
+            n: Some(3 * size.mesh.point_count() as u64),
             preconditioner: Some(options.method.name().to_owned()),
             halo_by: cell.swept.workers.transport(),
             tolerance: Some(options.tolerance),
             storage: Some(solution.loops.storage.name().to_owned()),
-            prefetch: Some(code::prefetch(codes.products.ahead).to_string()),
-            preconditioner_prefetch: Some(code::prefetch(codes.preconditioner.ahead).to_string()),
+            prefetch: Some(code::prefetch(codes.products.prefetches).to_string()),
+            preconditioner_prefetch: Some(
+                code::prefetch(codes.preconditioner.prefetches).to_string(),
+            ),
             isa: Some(codes.products.isa().name().to_owned()),
             bcsr_s,
             sell_s,
             colours: (options.method != Method::Diagonal).then_some(solution.colours as u64),
             shift: (solution.shift > 0.0).then_some(solution.shift),
             iterations: Some(solution.iterations as u64),
-            natural_iterations: natural.map(|natural| natural as u64),
+            natural_iterations: natural_iterations
+                .map(|natural_iterations| natural_iterations as u64),
             residual: solution.residual,
             error: solution.error,
             solutions: Some(cell.solutions.len() as u64),
@@ -250,11 +253,11 @@ impl IccgEvidence<'_> {
 
     /// Returns the validity of the solves.
     fn validity(&self, cell: &IccgCell<'_>) -> Validity {
-        let FurtherResults { options, size, .. } = self.found;
+        let FurtherResults { options, size, .. } = self.further_results;
         let mut validity = Validity::valid();
         for (solution, _) in &cell.solutions {
             let residual = in_digits(solution.residual);
-            let iterations = counted(solution.iterations, "iteration");
+            let iterations = count_in_words(solution.iterations, "iteration");
             let after = format!("after {iterations}");
             match solution.end {
                 SolverEnd::Converged => {}

@@ -30,13 +30,15 @@ pub struct MeshSize {
 }
 
 /// Returns the size of the matrix of a mesh.
-pub fn matrix(mesh: Mesh) -> Bytes {
+pub fn matrix_bytes(mesh: Mesh) -> Bytes {
     Bytes(mesh.blocks() as u64 * STORED_BLOCK)
 }
 
 /// Returns the memory that a solve needs.
 pub fn needed_memory(mesh: Mesh) -> Bytes {
-    Bytes((matrix(mesh).as_f64() * COPIES) as u64 + mesh.count() as u64 * BYTES_PER_POINT)
+    Bytes(
+        (matrix_bytes(mesh).as_f64() * COPIES) as u64 + mesh.point_count() as u64 * BYTES_PER_POINT,
+    )
 }
 
 /// Properties of the machine that determine the mesh.
@@ -45,7 +47,7 @@ pub struct MeshConstraints {
     /// Total size of the last-level caches in use, measured or otherwise reported; `None` if unknown.
     pub llc: Option<Bytes>,
     /// Memory that may be used; `None` if it is unknown.
-    pub allowed: Option<Bytes>,
+    pub allowed_memory: Option<Bytes>,
 }
 
 impl MeshConstraints {
@@ -54,7 +56,7 @@ impl MeshConstraints {
         let available = site.machine.memory.available;
         Self {
             llc: site.cache_capacity(cpus).bytes(),
-            allowed: available.map(|bytes| Bytes((bytes as f64 * fraction.0) as u64)),
+            allowed_memory: available.map(|bytes| Bytes((bytes as f64 * fraction.0) as u64)),
         }
     }
 }
@@ -106,13 +108,13 @@ pub fn choose(
                     UNKNOWN_CACHE.as_f64()
                 }
             };
-            let mut edge = cube(|mesh| matrix(mesh).as_f64() >= min);
-            if let Some(allowed) = constraints.allowed
+            let mut edge = cube(|mesh| matrix_bytes(mesh).as_f64() >= min);
+            if let Some(allowed) = constraints.allowed_memory
                 && needed_memory(Mesh { elements: [edge; 3] }).0 > allowed.0
             {
-                let wanted = matrix(Mesh { elements: [edge; 3] });
+                let wanted = matrix_bytes(Mesh { elements: [edge; 3] });
                 edge = largest(allowed).max(1);
-                let cut = matrix(Mesh { elements: [edge; 3] });
+                let cut = matrix_bytes(Mesh { elements: [edge; 3] });
                 let text = format!(
                     "the matrix is reduced from {wanted} to {cut}: only {allowed} of memory may be used"
                 );
@@ -121,7 +123,7 @@ pub fn choose(
             Mesh { elements: [edge; 3] }
         }
     };
-    let matrix = matrix(mesh);
+    let matrix = matrix_bytes(mesh);
     let times_llc = constraints.llc.map(|llc| matrix.as_f64() / llc.as_f64());
     Ok(MeshSize { mesh, matrix, times_llc, notices })
 }
@@ -131,9 +133,9 @@ pub fn choose(
 pub fn half_size(size: &MeshSize, constraints: &MeshConstraints) -> Option<MeshSize> {
     let llc = constraints.llc?.as_f64();
     let wanted = size.matrix.as_f64() / 2.0;
-    let edge = cube(|mesh| matrix(mesh).as_f64() >= wanted);
+    let edge = cube(|mesh| matrix_bytes(mesh).as_f64() >= wanted);
     let mesh = Mesh { elements: [edge; 3] };
-    let matrix = matrix(mesh);
+    let matrix = matrix_bytes(mesh);
     let is_enough = matrix.as_f64() >= TIMES_LLC * llc && matrix < size.matrix;
     let times_llc = Some(matrix.as_f64() / llc);
     is_enough.then(|| MeshSize { mesh, matrix, times_llc, notices: Vec::new() })
@@ -149,9 +151,9 @@ fn given(elements: [usize; 3], constraints: &MeshConstraints) -> Result<Mesh, Fa
         .hint("e.g. --elements 60,60,60"));
     }
     let mesh = Mesh { elements };
-    let countable = elements.iter().all(|n| *n <= MAX_ELEMENTS) && mesh.count() <= MAX_NODES;
+    let countable = elements.iter().all(|n| *n <= MAX_ELEMENTS) && mesh.point_count() <= MAX_NODES;
     let max = Bytes(u64::MAX);
-    let allowed = constraints.allowed.unwrap_or(max);
+    let allowed = constraints.allowed_memory.unwrap_or(max);
     if countable && needed_memory(mesh).0 <= allowed.0 {
         return Ok(mesh);
     }
@@ -164,7 +166,7 @@ fn given(elements: [usize; 3], constraints: &MeshConstraints) -> Result<Mesh, Fa
             format!("e.g. --elements {edge},{edge},{edge}"),
         )
     };
-    let allowed_memory = match constraints.allowed {
+    let allowed_memory = match constraints.allowed_memory {
         Some(limit) if countable => format!(", but only {limit} of memory may be used"),
         _ => String::new(),
     };
@@ -187,14 +189,17 @@ mod tests {
     use super::*;
 
     fn constraints(llc_mib: u64, allowed_mib: u64) -> MeshConstraints {
-        MeshConstraints { llc: Some(Bytes::mib(llc_mib)), allowed: Some(Bytes::mib(allowed_mib)) }
+        MeshConstraints {
+            llc: Some(Bytes::mib(llc_mib)),
+            allowed_memory: Some(Bytes::mib(allowed_mib)),
+        }
     }
 
     #[test]
     fn default_mesh_is_four_times_the_caches() {
         let size = choose(None, &constraints(32, 64_000)).unwrap();
         let less = Mesh { elements: size.mesh.elements.map(|n| n - 1) };
-        assert!(size.matrix.0 >= 128 << 20 && matrix(less).0 < 128 << 20);
+        assert!(size.matrix.0 >= 128 << 20 && matrix_bytes(less).0 < 128 << 20);
         assert_eq!((size.doubt(), size.notices.len()), (None, 0));
         let unknown =
             choose(None, &MeshConstraints { llc: None, ..constraints(1, 64_000) }).unwrap();

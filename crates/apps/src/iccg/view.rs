@@ -9,13 +9,13 @@ use crate::sweep;
 use nodegauge_analysis::conclusion;
 use nodegauge_analysis::ratio::closing::several_figures_sentences;
 use nodegauge_gauge::Detail;
-use nodegauge_gauge::view::sentence::{capitalise, quotable, quoted, superlative};
+use nodegauge_gauge::view::sentence::{capitalise, quotable_figures, superlative, value_in_words};
 use nodegauge_gauge::view::sweep::{Rounds, SweptRow, SweptRows};
 use nodegauge_gauge::view::{
-    BarSeries, Bars, Block, Chart, ChartSeries, ColumnList, ColumnUnit, Drawing, Picture, Scale,
-    Section, Step, Steps, Table, TableCell, summary,
+    BarSeries, Bars, Block, Chart, ChartBar, ChartSeries, ColumnList, ColumnUnit, Drawing, Picture,
+    Scale, Section, Steps, Table, TableCell, summary,
 };
-use nodegauge_measure::quantity::{counted, significant};
+use nodegauge_measure::quantity::{count_in_words, format_significant};
 use nodegauge_measure::record::{Measurement, Quoted, Record};
 use nodegauge_measure::{Bytes, Fraction, Seconds, Unit};
 use nodegauge_solvers::cg::PARTS;
@@ -34,19 +34,19 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
     let mut section = Section::new(TEST);
     match groups.as_slice() {
         [alone] => {
-            section.push(parts_table(alone)).picture(parts_picture(alone));
+            section.push(parts_table(alone)).push_picture(parts_picture(alone));
             section.blocks.extend(prediction(alone).map(Block::Text));
             &mut section
         }
         several => section
             .push(workers_table(several))
-            .picture(parts_by_workers(several))
-            .picture(efficiency(several))
-            .picture(picture(several))
-            .gap()
+            .push_picture(parts_by_workers(several))
+            .push_picture(efficiency(several))
+            .push_picture(picture(several))
+            .push_gap()
             .push(times_table(several)),
     };
-    section.gap();
+    section.push_gap();
     let config = &first.1;
     section.note("problem", problem(config));
     let by = if groups.len() > 1 { format!("by {}: ", workers(config)) } else { String::new() };
@@ -71,13 +71,13 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
         let stop = config.stopped.as_deref().unwrap_or("?");
         let iterations = all.iter().find(|(m, _)| m.name == "iteration");
         let n = iterations.and_then(|(m, _)| m.summary.as_ref()).map_or(0, |summary| summary.n);
-        let count = counted(n, "iteration");
-        let solutions = counted(config.solutions.unwrap_or(0) as usize, "solution");
+        let count = count_in_words(n, "iteration");
+        let solutions = count_in_words(config.solutions.unwrap_or(0) as usize, "solution");
         section.note("samples", format!("{count} of {solutions}; {stop}"));
         section.note_if("relative", relative(&all));
     }
     let measurements: Vec<&Measurement> = all.iter().map(|(m, _)| *m).collect();
-    section.doubts(&measurements);
+    section.push_doubts(&measurements);
     let closing = match groups.as_slice() {
         [alone] => named(alone, "rate").and_then(closing),
         several => fastest(several),
@@ -88,12 +88,13 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
 /// Returns the first sentence of the page: the time of the fastest solve.
 pub(crate) fn conclusion(record: &Record) -> Option<String> {
     let own = record.measurements.iter().filter(|m| m.gauge == GAUGE && m.test == TEST);
-    let times = own.filter(|m| m.name == "time_to_solution" && quoted(m).is_some());
+    let times = own.filter(|m| m.name == "time_to_solution" && value_in_words(m).is_some());
     let all: Vec<IccgFigure<'_>> = times.map(|m| (m, m.read_config())).collect();
-    let chosen = quotable(all.iter(), |(m, _)| *m);
+    let chosen = quotable_figures(all.iter(), |(m, _)| *m);
     let (m, config) = chosen.iter().min_by(|(a, _), (b, _)| a.cmp_value(b))?;
-    let time = quoted(m)?;
-    let iterations = config.iterations.map(|n| format!(" ({})", counted(n as usize, "iteration")));
+    let time = value_in_words(m)?;
+    let iterations =
+        config.iterations.map(|n| format!(" ({})", count_in_words(n as usize, "iteration")));
     let iterations = iterations.unwrap_or_default();
     let unknowns = config.n.unwrap_or(0);
     let takes = format!("of {unknowns} unknowns takes {time} with {}{iterations}", workers(config));
@@ -196,8 +197,8 @@ fn picture(groups: &[&[IccgFigure<'_>]]) -> Option<Picture> {
         .find(|axis| groups.iter().all(|group| coordinate(&group[0].1, axis).is_some()));
     let Some(axis) = axis else {
         let bars = groups.iter().map(|group| match named(group, "relative") {
-            Some((m, config)) => Step::bar(label(config), m.value, "").with_validity(m),
-            None => Step::bar(label(&group[0].1), Some(1.0), ""),
+            Some((m, config)) => ChartBar::bar(label(config), m.value, "").with_validity(m),
+            None => ChartBar::bar(label(&group[0].1), Some(1.0), ""),
         });
         return Some(Picture::bars("relative speed to solution", Unit::Factor, bars));
     };
@@ -255,14 +256,14 @@ fn workers_table(groups: &[&[IccgFigure<'_>]]) -> Table {
     let max = groups.iter().filter_map(|group| value(group, "rate")).fold(0.0, f64::max);
     let columns = ColumnList::<&[IccgFigure<'_>]>::new()
         .left("workers", |group| label(&group[0].1))
-        .optional("iterations", |group| Some(group[0].1.iterations?.to_string()))
-        .optional("solution", |group| in_words(group, "time_to_solution"))
-        .optional("iteration", |group| in_words(group, "iteration"))
-        .optional("GFLOP/s", |group| filled(ColumnUnit::GFLOP_PER_S, value(group, "rate")))
-        .optional("predicted", |group| {
+        .right_or_blank("iterations", |group| Some(group[0].1.iterations?.to_string()))
+        .right_or_blank("solution", |group| in_words(group, "time_to_solution"))
+        .right_or_blank("iteration", |group| in_words(group, "iteration"))
+        .right_or_blank("GFLOP/s", |group| filled(ColumnUnit::GFLOP_PER_S, value(group, "rate")))
+        .right_or_blank("predicted", |group| {
             Some(limit_reached(named(group, "rate")?)?.in_whole_percent())
         })
-        .optional("relative", |group| {
+        .right_or_blank("relative", |group| {
             let (m, _) = named(group, "relative")?;
             Some(TableCell::from_measurement(m, |value| format!("{value:.3}")))
         })
@@ -274,14 +275,14 @@ fn workers_table(groups: &[&[IccgFigure<'_>]]) -> Table {
 fn times_table(groups: &[&[IccgFigure<'_>]]) -> Table {
     let columns = ColumnList::<&[IccgFigure<'_>]>::new()
         .left("time of", |group| label(&group[0].1))
-        .each(
+        .columns_for_each(
             PARTS,
             |part| (*part).to_owned(),
             |group, part| time_cell(named(group, part).and_then(part_time)),
         )
         .right(REST, |group| time_cell(rest(group)))
-        .optional("GB/s read", |group| filled(ColumnUnit::GB_PER_S, value(group, "read")))
-        .optional("Triad", |group| filled(ColumnUnit::GB_PER_S, value(group, "triad")));
+        .right_or_blank("GB/s read", |group| filled(ColumnUnit::GB_PER_S, value(group, "read")))
+        .right_or_blank("Triad", |group| filled(ColumnUnit::GB_PER_S, value(group, "triad")));
     columns.table(groups).optional(&[REST, "axpy", "dots"])
 }
 
@@ -342,28 +343,28 @@ fn parts_picture(group: &[IccgFigure<'_>]) -> Option<Picture> {
         let share = config.share.unwrap_or_default().in_whole_percent();
         let reached = m.limit.as_ref().map(|limit| limit.fraction.in_whole_percent());
         let reached = reached.map(|of| format!(", {of} of the predicted rate")).unwrap_or_default();
-        steps.push(Step {
+        steps.push(ChartBar {
             name: m.name.clone(),
             from: at,
             to: Some(at + seconds),
             words: Seconds(seconds).to_string(),
             label: format!("{}: {share}{reached}", Seconds(seconds)),
             doubt: m.validity.reasons.first().cloned(),
-            ..Step::default()
+            ..ChartBar::default()
         });
         at += seconds;
     }
     if let Some((rest, whole)) = rest(group).zip(iteration_time(group)) {
         let of_whole = Fraction(rest / whole).in_whole_percent();
         let rate = named(group, "rate");
-        let step = |name: &str, from: f64, seconds: f64, label: String| Step {
+        let step = |name: &str, from: f64, seconds: f64, label: String| ChartBar {
             name: name.to_owned(),
             from,
             to: Some(from + seconds),
             words: Seconds(seconds).to_string(),
             label,
             doubt: rate.and_then(|(m, _)| m.validity.reasons.first().cloned()),
-            ..Step::default()
+            ..ChartBar::default()
         };
         if rest > 0.0 {
             steps.push(step(REST, at, rest, format!("{}: {of_whole}", Seconds(rest))));
@@ -445,11 +446,11 @@ fn parts_table(group: &[IccgFigure<'_>]) -> Table {
     let columns = ColumnList::<PartRow>::new()
         .left("part", |row| row.name.clone())
         .right("time", |row| row.time.clone())
-        .optional("share", |row| Some(row.share?.in_whole_percent()))
-        .optional("bytes", |row| Some(Bytes(row.bytes?).to_string()))
-        .optional("GB/s", |row| filled(ColumnUnit::GB_PER_S, row.bytes_per_s))
-        .optional("GFLOP/s", |row| filled(ColumnUnit::GFLOP_PER_S, row.flops_per_s))
-        .optional("of predicted", |row| Some(row.reached?.in_whole_percent()))
+        .right_or_blank("share", |row| Some(row.share?.in_whole_percent()))
+        .right_or_blank("bytes", |row| Some(Bytes(row.bytes?).to_string()))
+        .right_or_blank("GB/s", |row| filled(ColumnUnit::GB_PER_S, row.bytes_per_s))
+        .right_or_blank("GFLOP/s", |row| filled(ColumnUnit::GFLOP_PER_S, row.flops_per_s))
+        .right_or_blank("of predicted", |row| Some(row.reached?.in_whole_percent()))
         .left("", |row| {
             let share = row.share.filter(|_| row.is_part);
             share.map_or_else(TableCell::default, TableCell::bar)
@@ -469,7 +470,7 @@ fn solution(m: &Measurement, config: &IccgConfig) -> String {
         Some("diagonal") => "inverse of the diagonal blocks".to_owned(),
         Some("domain") => "block-IC(0) of each domain".to_owned(),
         other => {
-            let colours = counted(config.colours.unwrap_or(0) as usize, "colour");
+            let colours = count_in_words(config.colours.unwrap_or(0) as usize, "colour");
             format!("block-IC(0), {}, {colours}", other.unwrap_or("?"))
         }
     };
@@ -483,7 +484,7 @@ fn solution(m: &Measurement, config: &IccgConfig) -> String {
         config.setup_s.map_or_else(String::new, |s| format!(", setup {}{memory}", Seconds(s)));
     format!(
         "{method}: {}{natural}, {}{setup}; residual {}, deviation from the exact displacements {}",
-        counted(config.iterations.unwrap_or(0) as usize, "iteration"),
+        count_in_words(config.iterations.unwrap_or(0) as usize, "iteration"),
         m.in_words(),
         number(config.residual),
         number(config.error)
@@ -505,7 +506,10 @@ fn storage(config: &IccgConfig) -> Option<String> {
 fn memory(config: &IccgConfig) -> Option<String> {
     let times = config.times_llc?;
     let matrix = Bytes(config.matrix_bytes?);
-    Some(format!("matrix of {matrix}, {} times the last-level caches in use", significant(times)))
+    Some(format!(
+        "matrix of {matrix}, {} times the last-level caches in use",
+        format_significant(times)
+    ))
 }
 
 /// Returns the closing sentence, which compares the solver with the memory bandwidth.

@@ -6,9 +6,9 @@ use crate::GAUGE;
 use crate::config::TrapezoidConfig;
 use crate::efficiency::{self, WorkersRate};
 use nodegauge_analysis::conclusion::{Obstacle, detectable_difference};
-use nodegauge_analysis::ratio::speed::Speed;
+use nodegauge_analysis::ratio::speed::SpeedVerdict;
 use nodegauge_gauge::Detail;
-use nodegauge_gauge::view::sentence::{mark_doubted, quotable, quoted};
+use nodegauge_gauge::view::sentence::{mark_doubted, quotable_figures, value_in_words};
 use nodegauge_gauge::view::{
     BarSeries, Bars, ColumnList, ColumnUnit, Drawing, Picture, Section, TableCell, distinct,
     summary, words,
@@ -29,7 +29,7 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
         (rates.first(), rates.iter().filter_map(|(m, _)| m.value).reduce(f64::max))
     else {
         let mut section = Section::new(TEST);
-        section.doubts(&all.iter().map(|(m, _)| *m).collect::<Vec<_>>());
+        section.push_doubts(&all.iter().map(|(m, _)| *m).collect::<Vec<_>>());
         return if section.blocks.is_empty() { Vec::new() } else { vec![section] };
     };
     let mut section = Section::new(TEST);
@@ -37,11 +37,11 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
         .left("workers", |(_, one)| one.on.in_words())
         .right_or_dash("time", |(_, one)| Some(one.seconds?.to_string()))
         .value_or_status("GFLOP/s", ColumnUnit::GFLOP_PER_S)
-        .optional("efficiency", |of| {
+        .right_or_blank("efficiency", |of| {
             let m = related_figure(&all, of, "efficiency")?;
             Some(TableCell::from_measurement(m, |value| Fraction(value).in_tenths()))
         })
-        .optional("relative", |of| {
+        .right_or_blank("relative", |of| {
             let m = related_figure(&all, of, "relative")?;
             Some(TableCell::from_measurement(m, |value| format!("{value:.3}")))
         })
@@ -51,8 +51,8 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
         let points = of_points[0].1.n.unwrap_or(0);
         (format!("{} intervals", power(points)), of_points.iter().copied())
     });
-    let table = columns.grouped(groups);
-    section.push(table).picture(picture(&rates)).picture(efficiency(&all)).gap();
+    let table = columns.grouped_table(groups);
+    section.push(table).push_picture(picture(&rates)).push_picture(efficiency(&all)).push_gap();
     section.note(
         "how",
         format!(
@@ -83,7 +83,7 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
         }
     }
     let measurements: Vec<&Measurement> = all.iter().map(|(m, _)| *m).collect();
-    section.doubts(&measurements);
+    section.push_doubts(&measurements);
     let ending = placement(&all).map(summary);
     std::iter::once(section).chain(ending).collect()
 }
@@ -93,7 +93,7 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
     let own = record.measurements.iter().filter(|m| m.gauge == GAUGE && m.test == TEST);
     let all: Vec<TrapezoidFigure<'_>> = own.map(|m| (m, m.read_config())).collect();
     let longest = all.iter().filter_map(|(_, config)| config.n).max()?;
-    let rates = quotable(figures_with_length(&all, "rate", longest), |(m, _)| *m);
+    let rates = quotable_figures(figures_with_length(&all, "rate", longest), |(m, _)| *m);
     let (m, config) = rates.into_iter().max_by(|(a, _), (b, _)| a.cmp_value(b))?;
     let efficiency =
         figures_with_length(&all, "efficiency", longest).find(|(_, of)| of.on == config.on);
@@ -106,7 +106,7 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
     Some(format!(
         "Sums of {} intervals run at up to {}, by {}{}",
         power(longest),
-        quoted(m)?,
+        value_in_words(m)?,
         config.on.in_words(),
         efficiency.unwrap_or_default()
     ))
@@ -186,7 +186,7 @@ fn placement(all: &[TrapezoidFigure<'_>]) -> Option<String> {
         figures_with_length(all, "relative", longest).collect();
     let what = format!("of {} intervals", power(longest));
     let question = format!("whether placement affects sums {what}");
-    if let Some(obstacle) = Obstacle::among(of_longest.iter().map(|(m, _)| *m)) {
+    if let Some(obstacle) = Obstacle::from_figures(of_longest.iter().map(|(m, _)| *m)) {
         return Some(obstacle.cannot_tell(&question));
     }
     let known: Vec<(u64, f64, [f64; 2])> = of_longest
@@ -206,7 +206,10 @@ fn placement(all: &[TrapezoidFigure<'_>]) -> Option<String> {
     let apart: Vec<String> = known
         .iter()
         .filter(|(.., ci95)| {
-            matches!(Speed::from_interval(Some(*ci95), 0.0), Speed::Faster | Speed::Slower)
+            matches!(
+                SpeedVerdict::from_interval(Some(*ci95), 0.0),
+                SpeedVerdict::Faster | SpeedVerdict::Slower
+            )
         })
         .map(|(policy, ratio, [lower, upper])| {
             format!(
@@ -218,9 +221,11 @@ fn placement(all: &[TrapezoidFigure<'_>]) -> Option<String> {
         "the other policies are {min:.3} to {max:.3} times as fast as policy 0 (confidence intervals from {low:.3} to {high:.3})"
     );
     Some(
-        match (apart.as_slice(), Speed::from_interval(Some([low, high]), MAX_NEGLIGIBLE_DIFFERENCE))
-        {
-            ([], Speed::NoDifference) => {
+        match (
+            apart.as_slice(),
+            SpeedVerdict::from_interval(Some([low, high]), MAX_NEGLIGIBLE_DIFFERENCE),
+        ) {
+            ([], SpeedVerdict::NoDifference) => {
                 let found = detectable_difference(MAX_NEGLIGIBLE_DIFFERENCE);
                 format!("placement does not affect sums {what}: {evenly}; {found}")
             }

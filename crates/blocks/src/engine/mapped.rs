@@ -9,12 +9,12 @@ use std::io;
 use std::ptr::NonNull;
 
 /// Mapping of a whole file.
-pub(crate) struct Mapped {
+pub(crate) struct MappedFile {
     guard: BusErrorGuard,
     msync: Msync,
 }
 
-impl Mapped {
+impl MappedFile {
     /// Extends `file` to `bytes` and maps it.
     pub(crate) fn new(file: &File, bytes: u64, msync: Msync) -> io::Result<Self> {
         if file.metadata()?.len() < bytes {
@@ -34,7 +34,7 @@ impl Mapped {
     /// Returns an error if an access has failed since the last call. The signal does not contain the cause: if a write
     /// failed, the file system may be full; otherwise, the device failed.
     fn failure(&self) -> io::Result<()> {
-        if self.guard.take_failure() {
+        if self.guard.take_error_flag() {
             Err(io::Error::from_raw_os_error(libc::EIO))
         } else {
             Ok(())
@@ -42,7 +42,7 @@ impl Mapped {
     }
 }
 
-impl Mover for Mapped {
+impl Mover for MappedFile {
     fn transfer(&mut self, write: bool, offset: u64, block: &mut [u8]) -> io::Result<()> {
         let place = self.at(offset, block.len())?.as_ptr();
         let length = block.len();
@@ -69,7 +69,7 @@ mod tests {
     #[test]
     fn access_beyond_the_end_of_a_shortened_file_is_an_error() {
         let file = tempfile::tempfile().unwrap();
-        let mut mapped = Mapped::new(&file, 1 << 16, Msync::Sync).unwrap();
+        let mut mapped = MappedFile::new(&file, 1 << 16, Msync::Sync).unwrap();
         let mut block = vec![0; 8192];
         mapped.transfer(true, 0, &mut [7; 8192]).unwrap();
         mapped.finish(true).unwrap();

@@ -9,9 +9,9 @@ mod stdio;
 mod sync;
 mod uring;
 
-pub(crate) use mapped::Mapped;
+pub(crate) use mapped::MappedFile;
 pub(crate) use stdio::Stdio;
-pub(crate) use sync::{Calls, POSITIONAL, SEQUENTIAL, VECTORED};
+pub(crate) use sync::{FileCalls, POSITIONAL, SEQUENTIAL, VECTORED};
 pub(crate) use uring::Uring;
 
 use crate::error;
@@ -89,7 +89,7 @@ pub enum SyncWrites {
 
 /// Parses the name of a choice as in records. For the error, `what` describes the choice, and `known` contains all
 /// names.
-pub(crate) fn choice<T: DeserializeOwned>(
+pub(crate) fn parse_choice<T: DeserializeOwned>(
     text: &str,
     what: &'static str,
     known: &[&'static str],
@@ -102,21 +102,21 @@ pub(crate) fn choice<T: DeserializeOwned>(
 impl FromStr for IoEngine {
     type Err = UnknownName;
     fn from_str(text: &str) -> Result<Self, UnknownName> {
-        choice(text, "engine", &["sync", "mmap", "uring"])
+        parse_choice(text, "engine", &["sync", "mmap", "uring"])
     }
 }
 
 impl FromStr for Msync {
     type Err = UnknownName;
     fn from_str(text: &str) -> Result<Self, UnknownName> {
-        choice(text, "msync", &["none", "async", "sync"])
+        parse_choice(text, "msync", &["none", "async", "sync"])
     }
 }
 
 impl FromStr for SyncWrites {
     type Err = UnknownName;
     fn from_str(text: &str) -> Result<Self, UnknownName> {
-        choice(text, "kind of synchronous write", &["sync", "dsync"])
+        parse_choice(text, "kind of synchronous write", &["sync", "dsync"])
     }
 }
 
@@ -147,7 +147,7 @@ pub(crate) struct BlockRequest {
     /// Offset of the block in the file.
     pub(crate) offset: u64,
     /// Submission time in ticks of the clock.
-    pub(crate) since: u64,
+    pub(crate) submit_ticks: u64,
 }
 
 /// Completed request, with the result of the transfer.

@@ -7,7 +7,7 @@ use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::os::unix::fs::FileExt;
 
 /// File, with the kind of call that transfers its blocks.
-pub(crate) struct Calls<'f>(pub(crate) &'f File, pub(crate) Kind);
+pub(crate) struct FileCalls<'f>(pub(crate) &'f File, pub(crate) Kind);
 
 /// Function that writes or reads a whole block at an offset, usually with one system call.
 type Kind = fn(&File, bool, u64, &mut [u8]) -> io::Result<()>;
@@ -43,7 +43,7 @@ pub(crate) const VECTORED: Kind = |file, write, offset, block| {
     POSITIONAL(file, write, offset + moved as u64, &mut block[moved..])
 };
 
-impl Mover for Calls<'_> {
+impl Mover for FileCalls<'_> {
     #[inline]
     fn transfer(&mut self, write: bool, offset: u64, block: &mut [u8]) -> io::Result<()> {
         (self.1)(self.0, write, offset, block)

@@ -64,8 +64,8 @@ pub struct EntryTask {
     pub bytes: u64,
     /// True if the data of a created file are written to the device before the file is closed.
     pub fsync: bool,
-    /// True if the kernel drops its cached entries before each operation on existing files.
-    pub drops: bool,
+    /// True if the kernel drop_caches its cached entries before each operation on existing files.
+    pub drop_caches: bool,
     /// Operations in order of execution; the first creates the files. Files that remain at the end are removed without
     /// being timed.
     pub operations: Vec<EntryOperation>,

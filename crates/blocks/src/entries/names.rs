@@ -52,7 +52,7 @@ impl FileNames {
     }
 
     /// Returns the path that [`FileNames::path`] returned last.
-    pub(super) fn latest(&self) -> PathBuf {
+    pub(super) fn latest_path(&self) -> PathBuf {
         let path = self.path.strip_suffix(&[0]).unwrap_or(&self.path);
         PathBuf::from(OsStr::from_bytes(path))
     }
@@ -70,6 +70,6 @@ mod tests {
         assert_eq!(path(1907), "/a/b/file.3.1907");
         assert_eq!(path(9), "/a/b/file.3.9");
         assert_eq!(path(u64::MAX), "/a/b/file.3.18446744073709551615");
-        assert_eq!(names.latest(), Path::new("/a/b/file.3.18446744073709551615"));
+        assert_eq!(names.latest_path(), Path::new("/a/b/file.3.18446744073709551615"));
     }
 }

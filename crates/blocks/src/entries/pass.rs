@@ -8,7 +8,7 @@ use super::EntryOperation;
 use super::names::FileNames;
 use crate::clock::Clock;
 use crate::error;
-use crate::latency::Latency;
+use crate::latency::LatencyHistogram;
 use nodegauge_measure::Failure;
 use nodegauge_os::check;
 use rustix::fs::{Mode, OFlags};
@@ -45,7 +45,7 @@ pub(super) struct EntryBench {
     /// True if the files have been renamed.
     is_renamed: bool,
     data: Vec<u8>,
-    pub(super) latency: Latency,
+    pub(super) latency: LatencyHistogram,
 }
 
 impl EntryBench {
@@ -60,7 +60,7 @@ impl EntryBench {
             renamed: renamed?,
             is_renamed: false,
             data: vec![0x5a; bytes as usize],
-            latency: Latency::new(),
+            latency: LatencyHistogram::new(),
         })
     }
 
@@ -105,7 +105,7 @@ impl EntryBench {
     fn failed(&self, operation: EntryOperation, cause: io::Error) -> Failure {
         let has_new_name = self.is_renamed && operation != EntryOperation::Rename;
         let names = if has_new_name { &self.renamed } else { &self.created };
-        error::entry_error(&format!("cannot {operation}"), &names.latest(), cause)
+        error::entry_error(&format!("cannot {operation}"), &names.latest_path(), cause)
     }
 }
 
@@ -113,7 +113,7 @@ impl EntryBench {
 #[inline(always)]
 fn repeat(
     clock: Clock,
-    latency: &mut Latency,
+    latency: &mut LatencyHistogram,
     pass: &EntryPass<'_>,
     mut call: impl FnMut(u64) -> io::Result<()>,
 ) -> io::Result<u64> {

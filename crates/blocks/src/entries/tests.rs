@@ -11,7 +11,7 @@ use std::time::Duration;
 fn task(layout: DirectoryLayout) -> EntryTask {
     let operations = EntryOperation::ALL.to_vec();
     let batches = vec![1; operations.len()];
-    EntryTask { files: 20, layout, bytes: 0, fsync: false, drops: false, operations, batches }
+    EntryTask { files: 20, layout, bytes: 0, fsync: false, drop_caches: false, operations, batches }
 }
 
 /// Runs one turn in a folder, and checks that nothing remains.
@@ -25,7 +25,7 @@ fn turn(
     let all = [workers];
     let mut runner = EntryRunner::start(&all).unwrap();
     let context = EntryContext { scratch: &scratch, deadline: None, interrupted };
-    let turn = runner.turn(0, task, &context);
+    let turn = runner.run_turn(0, task, &context);
     let left: Vec<_> = std::fs::read_dir(scratch.folder()).unwrap().flatten().collect();
     assert_eq!(left.len(), 1, "only the lock remains: {left:?}");
     turn
@@ -43,7 +43,7 @@ fn threads_and_processes_carry_out_all_operations() {
                 assert_eq!(operations, EntryOperation::ALL);
                 assert_eq!(turn.sample.seconds.len(), 5);
                 for (phase, seconds) in turn.phases.iter().zip(&turn.sample.seconds) {
-                    assert_eq!(phase.done, 40);
+                    assert_eq!(phase.completed_files, 40);
                     let count: u64 = phase.latencies.iter().map(|(_, count)| count).sum();
                     assert_eq!(count, 40);
                     assert!(*seconds > 0.0);
@@ -62,7 +62,7 @@ fn latencies_are_recorded_for_whole_batches_only() {
     let turn = turn(folder.path(), Workers::unbound_threads(1), &task, &|| false).unwrap();
     // Two whole batches of eight files; the last four files are in no batch.
     let count: u64 = turn.phases[0].latencies.iter().map(|(_, count)| count).sum();
-    assert_eq!((turn.phases[0].done, count), (20, 2));
+    assert_eq!((turn.phases[0].completed_files, count), (20, 2));
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn interrupted_turn_leaves_no_files() {
             asked.get() > 3
         };
         let ended = turn(folder.path(), workers, &task, &interrupted);
-        assert!(matches!(ended, Err(Ending::Cut)));
+        assert!(matches!(ended, Err(Ending::CutShort)));
     }
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }
@@ -104,7 +104,7 @@ fn turn_is_cut_short_at_the_deadline() {
     let deadline = Some(nodegauge_measure::clock::now() + Duration::from_millis(20));
     let context = EntryContext { scratch: &scratch, deadline, interrupted: &|| false };
     let task = EntryTask { files: 100_000_000, ..task(DirectoryLayout::Own) };
-    assert!(matches!(runner.turn(0, &task, &context), Err(Ending::Cut)));
+    assert!(matches!(runner.run_turn(0, &task, &context), Err(Ending::CutShort)));
 }
 
 #[test]

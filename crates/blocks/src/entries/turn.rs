@@ -5,7 +5,7 @@ use super::pass::{EntryBench, EntryPass};
 use super::{DirectoryLayout, EntryOperation, EntryTask};
 use crate::cell::Ending;
 use crate::error;
-use crate::latency::Latency;
+use crate::latency::LatencyHistogram;
 use crate::scratch::ScratchDirectory;
 use crate::workers::SharedFlags;
 use nodegauge_machine::SysRoot;
@@ -44,7 +44,7 @@ pub struct EntryPhase {
     /// Operation that was carried out.
     pub operation: EntryOperation,
     /// Number of files of all workers on which the operation was carried out.
-    pub done: u64,
+    pub completed_files: u64,
     /// Latencies in ticks of the clock, with their counts.
     pub latencies: Vec<(u64, u64)>,
     /// Bytes that the kernel read from devices for the workers; `None` if the kernel does not count them.
@@ -91,7 +91,7 @@ impl<'a> EntryRunner<'a> {
     ///
     /// # Errors
     /// Fails if an operation fails, if a worker is lost, or if the run must end before the end of the turn.
-    pub fn turn(
+    pub fn run_turn(
         &mut self,
         at: usize,
         task: &EntryTask,
@@ -145,9 +145,10 @@ impl<'a> EntryRunner<'a> {
         .map_err(ended)?;
         let ends_early = is_cut || shared.end.load(Ordering::Relaxed) != 0;
         let phases = joined(task, timed.results)?;
-        let is_whole = phases.iter().all(|phase| phase.done == task.files * benches.len() as u64);
+        let is_whole =
+            phases.iter().all(|phase| phase.completed_files == task.files * benches.len() as u64);
         if ends_early && !is_whole {
-            return Err(Ending::Cut);
+            return Err(Ending::CutShort);
         }
         Ok(EntryTurn { sample, phases })
     }
@@ -156,7 +157,7 @@ impl<'a> EntryRunner<'a> {
 /// Returns the reason why a turn ended early.
 fn ended(error: TeamError) -> Ending {
     match error {
-        TeamError::Interrupted => Ending::Cut,
+        TeamError::Interrupted => Ending::CutShort,
         error => Ending::Failed(error.into()),
     }
 }
@@ -199,7 +200,7 @@ fn carry_out(
         // Touches the memory of the histogram, which a forked process would otherwise copy in a timed loop.
         bench.latency.clear();
         let mut failure = None;
-        if task.drops && *operation != EntryOperation::Create && member.index == 0 {
+        if task.drop_caches && *operation != EntryOperation::Create && member.index == 0 {
             failure = drop_caches().err();
         }
         let before = if counts { read_bytes() } else { None };
@@ -223,25 +224,25 @@ fn carry_out(
 fn joined(task: &EntryTask, all: Vec<Vec<WorkerPhase>>) -> Result<Vec<EntryPhase>, Failure> {
     let mut phases = Vec::new();
     for (number, operation) in task.operations.iter().enumerate() {
-        let mut done = 0;
+        let mut completed_files = 0;
         let mut read_bytes = None;
         let mut latencies = Vec::new();
         for of_worker in &all {
             let phase = &of_worker[number];
-            done += phase.done.clone()?;
+            completed_files += phase.done.clone()?;
             latencies.extend(&phase.latencies);
             read_bytes = match (read_bytes, phase.read_bytes) {
                 (Some(sum), Some(more)) => Some(sum + more),
                 (sum, more) => sum.or(more),
             };
         }
-        let latencies = Latency::from_pairs(&latencies).pairs();
-        phases.push(EntryPhase { operation: *operation, done, latencies, read_bytes });
+        let latencies = LatencyHistogram::from_pairs(&latencies).pairs();
+        phases.push(EntryPhase { operation: *operation, completed_files, latencies, read_bytes });
     }
     Ok(phases)
 }
 
-/// Checks that this process may make the kernel drop its caches. The check itself drops nothing.
+/// Checks that this process may make the kernel drop its caches. The check itself drop_caches nothing.
 ///
 /// # Errors
 ///

@@ -10,9 +10,9 @@ pub(crate) use shared::SharedFlags;
 
 use crate::clock::Clock;
 use crate::counters::{Counters, DeviceShare};
-use crate::latency::Latency;
+use crate::latency::LatencyHistogram;
 use crate::operation::Operation;
-use crate::pass::{Bench, Pass, PassEnd, PassResult};
+use crate::pass::{FileBench, Pass, PassEnd, PassResult};
 use crate::task::CellSize;
 use crate::task::Task;
 use crate::volume::Volume;
@@ -55,13 +55,13 @@ pub struct OperationSample {
     /// Number of transferred blocks, and number of blocks in the file.
     pub operations: (u64, u64),
     /// Reason why the operation ended.
-    pub ended: PassEnd,
+    pub end_reason: PassEnd,
     /// Latencies in ticks of the clock, with their counts.
     pub latencies: Vec<(u64, u64)>,
     /// Share of the data that was read from or written to the device; `None` if it is unknown.
     pub share: Option<DeviceShare>,
     /// Share of the file's pages that could not be dropped from the page cache before the operation, 0 to 1.
-    pub not_dropped: Option<f64>,
+    pub undropped_share: Option<f64>,
     /// Rates of several workers; `None` for a single worker.
     pub workers: Option<WorkerFigures>,
 }
@@ -80,7 +80,7 @@ pub struct WorkerFigures {
 /// Report of a worker on an operation.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct WorkerReport {
-    pub(crate) done: PassResult,
+    pub(crate) result: PassResult,
     latencies: Vec<(u64, u64)>,
     /// Increase of the kernel's counters for the process of the worker; zero if the counters of the parent include
     /// it.
@@ -123,7 +123,7 @@ impl WorkerTask<'_> {
     /// released.
     pub(crate) fn run(
         &self,
-        benches: &mut [Bench],
+        benches: &mut [FileBench],
         shared: &SharedFlags,
         interrupted: &dyn Fn() -> bool,
     ) -> Result<(Vec<WorkerReport>, Option<u64>), Failure> {
@@ -137,7 +137,7 @@ impl WorkerTask<'_> {
             WorkerKind::Processes => nodegauge_team::Workers::unbound_ranks(benches.len()),
         };
         let mut pool = WorkerPool::start([&several])?;
-        let benches: Vec<Mutex<&mut Bench>> = benches.iter_mut().map(Mutex::new).collect();
+        let benches: Vec<Mutex<&mut FileBench>> = benches.iter_mut().map(Mutex::new).collect();
         // Interrupted workers end by themselves and return the measurements that are complete.
         let mut ask = || {
             if interrupted() {
@@ -168,7 +168,7 @@ impl WorkerTask<'_> {
     /// Performs the operation in a worker process, and adds the increase of the kernel's counters for this process.
     fn carry_out_counted(
         &self,
-        bench: &mut Bench,
+        bench: &mut FileBench,
         member: &Member<'_>,
         shared: &SharedFlags,
     ) -> Result<WorkerReport, Failure> {
@@ -184,7 +184,7 @@ impl WorkerTask<'_> {
     /// stops the other workers if requested.
     fn carry_out(
         &self,
-        bench: &mut Bench,
+        bench: &mut FileBench,
         member: &Member<'_>,
         shared: &SharedFlags,
     ) -> Result<WorkerReport, Failure> {
@@ -199,7 +199,7 @@ impl WorkerTask<'_> {
         let ends_all = match &report {
             Ok(own) => {
                 let stonewall = self.workers.is_some_and(|workers| workers.stonewall);
-                stonewall && own.done.ended == PassEnd::Through
+                stonewall && own.result.end_reason == PassEnd::Through
             }
             Err(_) => true,
         };
@@ -211,7 +211,7 @@ impl WorkerTask<'_> {
 
     fn pass(
         &self,
-        bench: &mut Bench,
+        bench: &mut FileBench,
         shared: &SharedFlags,
         interrupted: &dyn Fn() -> bool,
         start: &dyn Fn(),
@@ -219,19 +219,19 @@ impl WorkerTask<'_> {
         let Self { operation, task, limit, deadline, .. } = *self;
         let stop = &shared.stop;
         let pass = Pass { operation, task, limit, deadline, stop, interrupted, start };
-        let done = bench.run(&pass)?;
-        Ok(WorkerReport { done, latencies: bench.latency.pairs(), rise: Counters::default() })
+        let result = bench.run(&pass)?;
+        Ok(WorkerReport { result, latencies: bench.latency.pairs(), rise: Counters::default() })
     }
 }
 
 /// Combines the reports of all workers into one sample. `released` is the time in ticks at which several workers were
 /// released.
-pub(crate) fn summed(
+pub(crate) fn combine_reports(
     reports: &[WorkerReport],
     released: Option<u64>,
     cell: CellSize,
 ) -> OperationSample {
-    let all = || reports.iter().map(|report| &report.done);
+    let all = || reports.iter().map(|report| &report.result);
     let rates: Vec<f64> = all().map(|done| done.bytes as f64 / done.seconds).collect();
     let alone = all().map(|done| done.seconds).sum();
     let seconds = released.map_or(alone, |released| {
@@ -239,17 +239,20 @@ pub(crate) fn summed(
         Clock::get().seconds(end.saturating_sub(released)).0
     });
     // The stonewall is the normal end, so that it has the lowest priority.
-    let ended = [PassEnd::Interrupted, PassEnd::Budget, PassEnd::Limit, PassEnd::Stonewall]
+    let end_reason = [PassEnd::Interrupted, PassEnd::Budget, PassEnd::Limit, PassEnd::Stonewall]
         .into_iter()
-        .find(|why| all().any(|done| done.ended == *why));
+        .find(|why| all().any(|done| done.end_reason == *why));
     OperationSample {
         rate: rates.iter().sum(),
         seconds,
         operations: (all().map(|done| done.operations).sum(), cell.blocks() * reports.len() as u64),
-        ended: ended.unwrap_or(PassEnd::Through),
-        latencies: Latency::from_pairs(reports.iter().flat_map(|report| &report.latencies)).pairs(),
+        end_reason: end_reason.unwrap_or(PassEnd::Through),
+        latencies: LatencyHistogram::from_pairs(
+            reports.iter().flat_map(|report| &report.latencies),
+        )
+        .pairs(),
         share: None,
-        not_dropped: None,
+        undropped_share: None,
         workers: released.map(|_| WorkerFigures {
             parent: all().map(|done| done.bytes).sum::<u64>() as f64 / seconds,
             rates,

@@ -71,7 +71,7 @@ pub(crate) struct AppSweepArgs {
 
 /// Arguments of `apps trapezoid`.
 #[derive(Debug, Clone, ClapArgs)]
-#[command(mut_arg("budget", budgets::time(TrapezoidPlan::BUDGET)))]
+#[command(mut_arg("budget", budgets::default_time(TrapezoidPlan::BUDGET)))]
 pub(crate) struct TrapezoidArgs {
     /// Numbers of intervals [default: 1e6,1e7,1e9]
     #[arg(long = "n", value_name = "COUNTS", value_delimiter = ',', value_parser = count, help_heading = "What")]
@@ -86,7 +86,7 @@ pub(crate) struct TrapezoidArgs {
 
 /// Arguments of `apps iccg`.
 #[derive(Debug, Clone, ClapArgs)]
-#[command(mut_arg("budget", budgets::time(IccgOptions::BUDGET)))]
+#[command(mut_arg("budget", budgets::default_time(IccgOptions::BUDGET)))]
 pub(crate) struct IccgArgs {
     /// Hexahedra along x, y, z [default: a cube whose matrix is four times the last-level caches]
     #[arg(long, value_name = "NX,NY,NZ", value_parser = elements, help_heading = "What")]
@@ -119,7 +119,7 @@ pub(crate) struct IccgArgs {
 
 /// Arguments of `apps hpcg`.
 #[derive(Debug, Clone, ClapArgs)]
-#[command(mut_arg("budget", budgets::time(HpcgPlan::BUDGET)))]
+#[command(mut_arg("budget", budgets::default_time(HpcgPlan::BUDGET)))]
 pub(crate) struct HpcgArgs {
     /// Points of the domain of each thread or rank: N or NX,NY,NZ, multiples of 8 [default: 104]
     #[arg(long, value_name = "POINTS", value_parser = grid, help_heading = "What")]

@@ -16,7 +16,7 @@ use std::str::FromStr;
 
 /// Arguments of `explain`.
 #[derive(Debug, Clone, ClapArgs)]
-#[command(mut_arg("budget", budgets::time(AblationPlan::BUDGET)))]
+#[command(mut_arg("budget", budgets::default_time(AblationPlan::BUDGET)))]
 pub(crate) struct ExplainArgs {
     #[command(flatten)]
     pub(crate) placement: PlacementArgs,
@@ -61,17 +61,17 @@ pub(crate) struct ArrayArgs {
     )]
     pub(crate) kernels: Vec<Kernel>,
     /// Stores: auto, regular, nontemporal or nt
-    #[arg(long, value_name = "KIND", default_value = "auto", value_parser = or_auto::<Stores>, help_heading = "How")]
-    pub(crate) stores: Choice<Stores>,
+    #[arg(long, value_name = "KIND", default_value = "auto", value_parser = parse_or_auto::<Stores>, help_heading = "How")]
+    pub(crate) stores: OrAuto<Stores>,
     /// Pages: auto, 4k, thp, 2m, 1g
-    #[arg(long, value_name = "KIND", default_value = "auto", value_parser = or_auto::<RequestedPages>, help_heading = "How")]
-    pub(crate) pages: Choice<RequestedPages>,
+    #[arg(long, value_name = "KIND", default_value = "auto", value_parser = parse_or_auto::<RequestedPages>, help_heading = "How")]
+    pub(crate) pages: OrAuto<RequestedPages>,
     /// Software prefetch: auto, off, BYTES ahead, or FAR,NEAR
-    #[arg(long, value_name = "BYTES", allow_negative_numbers = true, default_value = "auto", value_parser = or_auto::<Prefetch>, help_heading = "How")]
-    pub(crate) prefetch: Choice<Prefetch>,
+    #[arg(long, value_name = "BYTES", allow_negative_numbers = true, default_value = "auto", value_parser = parse_or_auto::<Prefetch>, help_heading = "How")]
+    pub(crate) prefetch: OrAuto<Prefetch>,
     /// Number of 4 KiB pages that a loop traverses at the same time, line by line: auto, 1, 2, 4, 8, ...
-    #[arg(long, value_name = "PAGES", default_value = "auto", value_parser = or_auto::<SideBySide>, help_heading = "How")]
-    pub(crate) side_by_side: Choice<SideBySide>,
+    #[arg(long, value_name = "PAGES", default_value = "auto", value_parser = parse_or_auto::<SideBySide>, help_heading = "How")]
+    pub(crate) side_by_side: OrAuto<SideBySide>,
 }
 
 impl ArrayArgs {
@@ -93,17 +93,17 @@ impl ArrayArgs {
 
 /// Value of an option that also accepts `auto`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Choice<T>(pub(crate) Option<T>);
+pub(crate) struct OrAuto<T>(pub(crate) Option<T>);
 
-pub(crate) fn or_auto<T: FromStr>(text: &str) -> Result<Choice<T>, ValueError>
+pub(crate) fn parse_or_auto<T: FromStr>(text: &str) -> Result<OrAuto<T>, ValueError>
 where
     T::Err: Into<ValueError>,
 {
     match text {
-        "auto" => Ok(Choice(None)),
+        "auto" => Ok(OrAuto(None)),
         _ => text
             .parse()
-            .map(|value| Choice(Some(value)))
+            .map(|value| OrAuto(Some(value)))
             .map_err(|error: T::Err| with_auto(error.into())),
     }
 }

@@ -1,5 +1,5 @@
 //! Default budgets in the help of `--budget`. Each struct of arguments declares the default of its command with the
-//! constant that the command uses: `#[command(mut_arg("budget", budgets::time(HpcgPlan::BUDGET)))]`.
+//! constant that the command uses: `#[command(mut_arg("budget", budgets::default_time(HpcgPlan::BUDGET)))]`.
 
 use clap::Arg;
 use std::time::Duration;
@@ -8,17 +8,20 @@ use std::time::Duration;
 pub(super) type ModeBudget = (&'static str, Duration);
 
 /// Adds a default budget to the help of `--budget`.
-pub(super) fn time(usual: Duration) -> impl FnOnce(Arg) -> Arg {
-    words(in_words(usual, &[]))
+pub(super) fn default_time(usual: Duration) -> impl FnOnce(Arg) -> Arg {
+    default_in_words(in_words(usual, &[]))
 }
 
 /// Adds a default budget and the budgets of modes to the help of `--budget`.
-pub(super) fn times(usual: Duration, modes: &[ModeBudget]) -> impl FnOnce(Arg) -> Arg + use<> {
-    words(in_words(usual, modes))
+pub(super) fn default_times(
+    usual: Duration,
+    modes: &[ModeBudget],
+) -> impl FnOnce(Arg) -> Arg + use<> {
+    default_in_words(in_words(usual, modes))
 }
 
 /// Adds a description of the default to the help of `--budget`, for commands without a single default time.
-pub(super) fn words(default: impl Into<String>) -> impl FnOnce(Arg) -> Arg {
+pub(super) fn default_in_words(default: impl Into<String>) -> impl FnOnce(Arg) -> Arg {
     let default = default.into();
     move |budget| {
         let help = budget.get_help().map(ToString::to_string).unwrap_or_default();

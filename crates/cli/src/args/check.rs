@@ -84,7 +84,7 @@ pub(crate) struct CheckArgs {
 
 impl CheckArgs {
     /// Returns the maximum time until the verdict.
-    pub(crate) fn time(&self) -> Duration {
+    pub(crate) fn max_time(&self) -> Duration {
         let usual = match self.level {
             1 => 1,
             2 => 10,
@@ -94,7 +94,7 @@ impl CheckArgs {
     }
 
     /// Returns the exit codes for verdicts. By default they suit a Slurm prolog: Slurm drains a node on any code but 0.
-    pub(crate) fn codes(&self) -> VerdictCodes {
+    pub(crate) fn verdict_codes(&self) -> VerdictCodes {
         match (self.nagios, self.npd) {
             (true, _) => VerdictCodes { good: 0, bad: 2, unknown: NAGIOS_UNKNOWN },
             (_, true) => VerdictCodes { good: 0, bad: 1, unknown: 2 },

@@ -23,7 +23,7 @@ use std::path::PathBuf;
 /// Arguments of `device`. Without a subcommand, short versions of all device measurements run.
 #[derive(Debug, Clone, ClapArgs)]
 #[command(args_conflicts_with_subcommands = true)]
-#[command(mut_arg("budget", budgets::time(ALL_PARTS_BUDGET)))]
+#[command(mut_arg("budget", budgets::default_time(ALL_PARTS_BUDGET)))]
 pub(crate) struct DeviceArgs {
     #[command(subcommand)]
     pub(crate) part: Option<DeviceCommand>,
@@ -85,7 +85,7 @@ pub(crate) struct OnDeviceArgs {
 
 /// Arguments of `device stream`.
 #[derive(Debug, Clone, ClapArgs)]
-#[command(mut_arg("budget", budgets::time(DeviceStreamOptions::BUDGET)))]
+#[command(mut_arg("budget", budgets::default_time(DeviceStreamOptions::BUDGET)))]
 pub(crate) struct DeviceStreamArgs {
     #[command(flatten)]
     pub(crate) selection: DeviceSelectionArgs,
@@ -119,7 +119,7 @@ pub(crate) struct DeviceStreamArgs {
 
 /// Arguments of `device links`.
 #[derive(Debug, Clone, ClapArgs)]
-#[command(mut_arg("budget", budgets::time(LinkPlan::BUDGET)))]
+#[command(mut_arg("budget", budgets::default_time(LinkPlan::BUDGET)))]
 pub(crate) struct DeviceLinkArgs {
     #[command(flatten)]
     pub(crate) selection: DeviceSelectionArgs,
@@ -135,7 +135,7 @@ pub(crate) struct DeviceLinkArgs {
 
 /// Arguments of `device peaks`.
 #[derive(Debug, Clone, ClapArgs)]
-#[command(mut_arg("budget", budgets::time(PeakPlan::BUDGET)))]
+#[command(mut_arg("budget", budgets::default_time(PeakPlan::BUDGET)))]
 pub(crate) struct DevicePeakArgs {
     #[command(flatten)]
     pub(crate) selection: DeviceSelectionArgs,
@@ -148,7 +148,7 @@ pub(crate) struct DevicePeakArgs {
 
 /// Arguments of `device curves`.
 #[derive(Debug, Clone, ClapArgs)]
-#[command(mut_arg("budget", budgets::time(DeviceCurveOptions::BUDGET)))]
+#[command(mut_arg("budget", budgets::default_time(DeviceCurveOptions::BUDGET)))]
 pub(crate) struct DeviceCurveArgs {
     #[command(flatten)]
     pub(crate) selection: DeviceSelectionArgs,

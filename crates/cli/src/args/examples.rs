@@ -20,7 +20,7 @@ pub(crate) fn declared_examples(command: &Command) -> Vec<String> {
 }
 
 /// Returns the first example of the command with this path below `root`, e.g. `memory ladder`.
-pub(super) fn first(root: &Command, path: &str) -> Option<String> {
+pub(super) fn first_example(root: &Command, path: &str) -> Option<String> {
     let mut command = root;
     for name in path.split_whitespace() {
         command = command.find_subcommand(name)?;

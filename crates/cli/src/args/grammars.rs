@@ -25,7 +25,7 @@ fn invalid_value_is_reported_with_its_column() {
             at: parts[1].parse().unwrap(),
             problem: parts[2].to_owned(),
             example: section[2],
-            meant: None,
+            suggestion: None,
         };
         let failure = super::hints::failure(&error, &[]).unwrap();
         assert_eq!(failure.message, Failure::from(&expected).message, "{line}");

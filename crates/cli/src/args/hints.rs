@@ -123,7 +123,7 @@ impl<'a> TypedLine<'a> {
 
     /// Returns an example of the command, as a hint.
     fn example(&self) -> String {
-        let example = examples::first(&super::definition(), &self.path);
+        let example = examples::first_example(&super::definition(), &self.path);
         format!("e.g. {}", example.unwrap_or_else(|| "nodegauge --help".to_owned()))
     }
 

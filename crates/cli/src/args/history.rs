@@ -184,7 +184,7 @@ impl ImportedRun {
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct RunFilterArgs {
     /// Only runs with figures of this gauge or test, e.g. files, stream, hpl, mpi
-    #[arg(long, value_name = "NAME", value_parser = gauges::tests, help_heading = "What")]
+    #[arg(long, value_name = "NAME", value_parser = gauges::find_tests, help_heading = "What")]
     pub(crate) gauge: Option<gauges::Tests>,
     /// Only runs with this label (repeatable: only runs with all given labels)
     #[arg(long, value_name = "KEY=VALUE", value_parser = label, help_heading = "What")]

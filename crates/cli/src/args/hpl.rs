@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 /// Arguments of `hpl`.
 #[derive(Debug, Clone, ClapArgs)]
-#[command(mut_arg("budget", budgets::time(nodegauge_compute::options::BUDGET)))]
+#[command(mut_arg("budget", budgets::default_time(nodegauge_compute::options::BUDGET)))]
 pub(crate) struct HplArgs {
     /// Order of the system [default: the largest whose predicted time is within the budget]
     #[arg(long, short = 'N', visible_alias = "size", value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "What")]

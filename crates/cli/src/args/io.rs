@@ -40,7 +40,7 @@ const DATA_OPTIONS: [&str; 23] = [
 
 /// Arguments of `io`.
 #[derive(Debug, Clone, ClapArgs)]
-#[command(mut_arg("budget", budgets::times(FilesOptions::BUDGET, &[("--quick", FilesOptions::QUICK_BUDGET), ("--metadata", MetadataPlan::BUDGET)])))]
+#[command(mut_arg("budget", budgets::default_times(FilesOptions::BUDGET, &[("--quick", FilesOptions::QUICK_BUDGET), ("--metadata", MetadataPlan::BUDGET)])))]
 pub(crate) struct IoArgs {
     /// Folder to measure (repeatable) [default: .]
     ///

@@ -4,7 +4,7 @@
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
 use super::values::{fraction, working_set};
-use super::{Choice, CommonArgs, HostsArgs, PlacementArgs, budgets, examples, or_auto};
+use super::{CommonArgs, HostsArgs, OrAuto, PlacementArgs, budgets, examples, parse_or_auto};
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 use nodegauge_arena::RequestedPages;
 use nodegauge_curves::{ChaseOrder, CurvePlan, Locality, Mix, NodeChoice};
@@ -69,7 +69,7 @@ pub(crate) enum MemoryCommand {
 
 /// Options for memory and time, with the default budget of one curve.
 #[derive(Debug, Clone, ClapArgs)]
-#[command(mut_arg("budget", budgets::time(CurvePlan::BUDGET)))]
+#[command(mut_arg("budget", budgets::default_time(CurvePlan::BUDGET)))]
 pub(crate) struct MemoryArgs {
     #[command(flatten)]
     pub(crate) untimed: UntimedMemoryArgs,
@@ -85,8 +85,8 @@ pub(crate) struct UntimedMemoryArgs {
     #[arg(long, value_name = "SHARE", default_value = "0.5", value_parser = fraction, help_heading = "What")]
     pub(crate) memory_fraction: f64,
     /// Pages: auto, 4k, thp, 2m, 1g
-    #[arg(long, value_name = "KIND", default_value = "auto", value_parser = or_auto::<RequestedPages>, help_heading = "How")]
-    pub(crate) pages: Choice<RequestedPages>,
+    #[arg(long, value_name = "KIND", default_value = "auto", value_parser = parse_or_auto::<RequestedPages>, help_heading = "How")]
+    pub(crate) pages: OrAuto<RequestedPages>,
     #[command(flatten)]
     pub(crate) common: CommonArgs,
 }
@@ -196,7 +196,7 @@ pub(crate) struct FamilyArgs {
 
 /// Options that `memory curves` shares with `memory loaded`, with another default budget.
 #[derive(Debug, Clone, ClapArgs)]
-#[command(mut_arg("budget", budgets::time(CurvePlan::FAMILY_BUDGET)))]
+#[command(mut_arg("budget", budgets::default_time(CurvePlan::FAMILY_BUDGET)))]
 pub(crate) struct FamilyChaseArgs {
     #[command(flatten)]
     pub(crate) placement: PlacementArgs,

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 /// Arguments of `mpi`.
 #[derive(Debug, Clone, ClapArgs)]
-#[command(mut_arg("budget", budgets::words("no limit")))]
+#[command(mut_arg("budget", budgets::default_in_words("no limit")))]
 pub(crate) struct MpiArgs {
     /// MPI compiler (repeatable: compares several MPIs) [default: mpicc]
     #[arg(long, value_name = "MPICC", help_heading = "What")]

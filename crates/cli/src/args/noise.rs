@@ -9,7 +9,7 @@ use nodegauge_noise::NoisePlan;
 
 /// Arguments of `noise`.
 #[derive(Debug, Clone, ClapArgs)]
-#[command(mut_arg("budget", budgets::time(NoisePlan::BUDGET)))]
+#[command(mut_arg("budget", budgets::default_time(NoisePlan::BUDGET)))]
 pub(crate) struct NoiseArgs {
     #[command(flatten)]
     pub(crate) placement: PlacementArgs,

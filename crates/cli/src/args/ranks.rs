@@ -49,7 +49,7 @@ impl RankArgs {
 
 /// Formats of `places --emit`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Emit {
+pub(crate) enum EmitFormat {
     /// Environment variables for OpenMP programs.
     Omp,
     /// A numactl command for each rank.

@@ -29,7 +29,7 @@ pub(crate) struct ReportArgs {
         default_value = "html",
         help_heading = "Output"
     )]
-    pub(crate) format: Format,
+    pub(crate) format: ReportFormat,
     /// Output file; '-' is standard output [default: nodegauge-ID.html for html, else -]
     #[arg(long, short, value_name = "FILE", help_heading = "Output")]
     pub(crate) output: Option<String>,
@@ -41,12 +41,12 @@ pub(crate) struct ReportArgs {
 
 /// Format of a report: one of [`EXPORTERS`].
 #[derive(Clone, Copy)]
-pub(crate) struct Format(pub(crate) &'static dyn Exporter);
+pub(crate) struct ReportFormat(pub(crate) &'static dyn Exporter);
 
-static FORMATS: LazyLock<Vec<Format>> =
-    LazyLock::new(|| EXPORTERS.iter().copied().map(Format).collect());
+static FORMATS: LazyLock<Vec<ReportFormat>> =
+    LazyLock::new(|| EXPORTERS.iter().copied().map(ReportFormat).collect());
 
-impl ValueEnum for Format {
+impl ValueEnum for ReportFormat {
     fn value_variants<'a>() -> &'a [Self] {
         &FORMATS
     }
@@ -56,7 +56,7 @@ impl ValueEnum for Format {
     }
 }
 
-impl fmt::Debug for Format {
+impl fmt::Debug for ReportFormat {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.0.name())
     }

@@ -12,7 +12,7 @@ use nodegauge_roofline::{GivenPoint, RooflinePlan};
 
 /// Arguments of `roofline`.
 #[derive(Debug, ClapArgs)]
-#[command(mut_arg("budget", budgets::time(RooflinePlan::BUDGET)))]
+#[command(mut_arg("budget", budgets::default_time(RooflinePlan::BUDGET)))]
 pub(crate) struct RooflineArgs {
     /// Place a program in the roofline (repeatable): NAME,FLOPS,BYTES,SECONDS[,LEVEL]
     ///

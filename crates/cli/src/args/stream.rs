@@ -34,7 +34,7 @@ const MODES: [ModeBudget; 5] = [
 
 /// Arguments of `stream`.
 #[derive(Debug, Clone, ClapArgs)]
-#[command(mut_arg("budget", budgets::times(StreamPlan::BUDGET, &MODES)))]
+#[command(mut_arg("budget", budgets::default_times(StreamPlan::BUDGET, &MODES)))]
 pub(crate) struct StreamArgs {
     #[command(flatten)]
     pub(crate) placement: PlacementArgs,
@@ -165,7 +165,7 @@ pub(crate) struct LengthPlanArgs {
 }
 
 /// Returns the error for `--show` without a sweep.
-pub(crate) fn no_sweep() -> Failure {
+pub(crate) fn no_sweep_failure() -> Failure {
     Failure::usage("--show requires a sweep")
         .hint("leave out --show, or print one configuration with --stream-text")
 }

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// Arguments of `sweep`.
 #[derive(Debug, ClapArgs)]
-#[command(mut_arg("budget", budgets::time(ProgramSweep::BUDGET)))]
+#[command(mut_arg("budget", budgets::default_time(ProgramSweep::BUDGET)))]
 pub(crate) struct SweepArgs {
     /// Settings to compare, at most three: policy=0-5, policy=4,4/even, ranks=1,2,4, threads=1,2-8:2, hybrid=8x16,16x8,
     /// rank-map=block,cyclic, bind=close,spread, per-cache=1,2, cores=fast,all, places='cores;{0:4}:2:4',

@@ -18,7 +18,7 @@ use nodegauge_measure::Fraction;
 use nodegauge_placement::{JobPlacement, LauncherJob, RankPlacementOptions};
 
 pub(crate) fn execute(command: &AppsCommand) -> Result<Exit, Failure> {
-    match (command, LauncherJob::own()) {
+    match (command, LauncherJob::current()) {
         (AppsCommand::Iccg(args), Some(started)) => {
             mpi::join(&started, nodegauge_apps::iccg::follow, |ranks| iccg(args, Some(ranks)))
         }
@@ -80,7 +80,7 @@ fn hpcg(args: &HpcgArgs) -> Result<Exit, Failure> {
     let requested = workers(&args.placement, &args.ranks, Some(&args.sweep));
     let options = HpcgOptions {
         grid: args.grid.unwrap_or(HpcgPlan::GRID),
-        rules: args.rules,
+        column_per_coefficient: args.rules,
         memory_fraction: Fraction(args.memory_fraction),
         budget: args.common.budget,
         samples: args.common.samples.map(|n| n as usize),

@@ -22,12 +22,12 @@ use std::path::{Path, PathBuf};
 
 pub(crate) fn execute(args: &CheckArgs) -> Result<Exit, Failure> {
     let check = PreparedCheck::new(request(args), node::caller())?;
-    protect_files(args, check.state())?;
+    protect_files(args, check.state_path())?;
     match check.run()? {
         CheckEnd::Signal(signal) => Ok(Exit::Signal(signal)),
         CheckEnd::Vetted(ended) => Ok(ended.into()),
         CheckEnd::Checked(checked) => {
-            let code = args.codes().code(checked.report.verdict);
+            let code = args.verdict_codes().code(checked.report.verdict);
             show(args, *checked);
             Ok(Exit::Checked(code))
         }
@@ -43,10 +43,10 @@ fn request(args: &CheckArgs) -> CheckRequest {
     });
     CheckRequest {
         level: args.level,
-        time: args.time(),
+        time: args.max_time(),
         reference: args.reference.clone(),
         measures_when_busy: args.when_busy == WhenBusy::Measure,
-        codes: args.codes(),
+        codes: args.verdict_codes(),
         vetting,
         state: args.state.clone(),
         is_saved: !args.no_save,
@@ -83,7 +83,7 @@ fn show(args: &CheckArgs, mut checked: CheckedNode) {
     if sink == Some(Sink::Stdout) {
         write_document(&Sink::Stdout, &checked.report);
         if let Some(failure) = checked.save(&caller) {
-            output::note(&failure);
+            output::print_note(&failure);
         }
         return;
     }
@@ -103,7 +103,7 @@ fn write_document(sink: &Sink, report: &CheckReport) {
 /// Prints a note if an output could not be written.
 fn note_failure(written: Result<(), Failure>) {
     if let Err(failure) = written {
-        output::note(&failure.single_line());
+        output::print_note(&failure.single_line());
     }
 }
 

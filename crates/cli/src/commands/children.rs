@@ -9,9 +9,9 @@ use nodegauge_stream::compiled::self_test;
 use nodegauge_stream::ranks;
 use std::path::Path;
 
-/// Tries a BLAS library; see [`choose::answer`].
+/// Tries a BLAS library; see [`choose::trial_answer`].
 pub(crate) fn try_blas(library: &Path, list_kernels: bool, on: &TrialPlaces) -> Exit {
-    output::print(&format!("{}\n", choose::answer(library, list_kernels, on)));
+    output::print(&format!("{}\n", choose::trial_answer(library, list_kernels, on)));
     Exit::Success
 }
 
@@ -40,7 +40,7 @@ pub(crate) fn test_kernel(
             Exit::Success
         }
         Err(wrong) => {
-            output::error(&wrong);
+            output::print_error_line(&wrong);
             Exit::Unmet
         }
     }

@@ -15,7 +15,7 @@ use std::path::Path;
 
 pub(crate) fn execute(args: &CompareArgs) -> Result<Exit, Failure> {
     let mut saved = None;
-    let mut unsaved = 0;
+    let mut unsaved_count = 0;
     let mut ended = None;
     let [a, b] = match (&args.run, &args.a, &args.b) {
         (None, Some(a), Some(b)) => {
@@ -33,16 +33,16 @@ pub(crate) fn execute(args: &CompareArgs) -> Result<Exit, Failure> {
                 Progress::new(false, signals.clone(), "compare", None)
             })?;
             saved = turns.saved;
-            unsaved = turns.unsaved;
+            unsaved_count = turns.unsaved_count;
             ended = turns.signal.map(Exit::Signal);
             turns.sides
         }
     };
     if let (Some(exit), []) = (ended, a.runs.as_slice()) {
-        output::note("interrupted before the first block was complete: nothing to compare");
+        output::print_note("interrupted before the first block was complete: nothing to compare");
         return Ok(exit);
     }
-    let design = Design { blocks: args.run.is_some(), accept_suspect: args.accept_suspect };
+    let design = Design { is_interleaved: args.run.is_some(), accept_suspect: args.accept_suspect };
     let comparison = compare(&a, &b, design, gauges::registry());
     if comparison.pairs.is_empty() {
         return Err(nothing_in_common(&comparison));
@@ -74,13 +74,13 @@ pub(crate) fn execute(args: &CompareArgs) -> Result<Exit, Failure> {
         match finding.in_words(threshold) {
             Some(text) if finding.fails() => {
                 exit = Exit::Unmet;
-                output::error(&legible::escaped(&text));
+                output::print_error_line(&legible::escape_controls(&text));
             }
-            Some(text) => output::note(&text),
+            Some(text) => output::print_note(&text),
             None => {}
         }
     }
-    if unsaved > 0 {
+    if unsaved_count > 0 {
         exit = Exit::Missing;
     }
     Ok(ended.unwrap_or(exit))

@@ -46,7 +46,7 @@ struct OptionNames {
 }
 
 /// If a shell requests completions, prints them and ends the process.
-pub(crate) fn answer() {
+pub(crate) fn answer_shell() {
     CompleteEnv::with_factory(completion_command).var(VARIABLE).complete();
 }
 

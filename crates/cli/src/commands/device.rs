@@ -20,8 +20,8 @@ use std::path::Path;
 use std::time::Duration;
 
 /// Prints the devices of a driver. Runs in a child process, because drivers may crash.
-pub(crate) fn list(driver: &str) -> Exit {
-    output::print(&format!("{}\n", drivers::answer(driver)));
+pub(crate) fn print_devices(driver: &str) -> Exit {
+    output::print(&format!("{}\n", drivers::listing_json(driver)));
     Exit::Success
 }
 

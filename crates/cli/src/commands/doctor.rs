@@ -17,7 +17,7 @@ pub(crate) fn execute(args: &DoctorArgs) -> Result<Exit, Failure> {
         None => session::this_machine(&options)?,
     };
     let findings = nodegauge_machine::examine(&topology, &SysRoot::live(), &machine);
-    let record = session::description(machine, findings.clone());
+    let record = session::description_record(machine, findings.clone());
     if output::write_documents(&[(args.json.as_deref(), &|| output::json(&record))])? {
         return Ok(Exit::Success);
     }

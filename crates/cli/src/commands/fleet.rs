@@ -12,11 +12,11 @@ use crate::output::{self, Sink};
 use crate::session;
 use nodegauge_fleet::figures::FigureSelection;
 use nodegauge_fleet::intake::Intake;
-use nodegauge_fleet::names::Names;
+use nodegauge_fleet::names::NodeNames;
 use nodegauge_fleet::rank::{RankVerdict, Ranking, RankingOptions};
 use nodegauge_fleet::{baseline, diff, formats, page, script};
 use nodegauge_gauge::view::Page;
-use nodegauge_measure::quantity::counted;
+use nodegauge_measure::quantity::count_in_words;
 use nodegauge_measure::record;
 use nodegauge_node::fleet_run::{FleetEnd, FleetRequest};
 use nodegauge_report::text;
@@ -43,7 +43,8 @@ pub(crate) fn execute(command: &FleetCommand) -> Result<Exit, Failure> {
 /// for a comparison of facts.
 fn read(args: &InputArgs, facts: bool) -> Result<Intake, Failure> {
     let registry = gauges::registry();
-    let selection = FigureSelection { gauges: &GAUGES, registry, all: args.all_figures, facts };
+    let selection =
+        FigureSelection { gauges: &GAUGES, registry, includes_all: args.all_figures, facts };
     if !args.inputs.is_empty() {
         args.inputs.iter().for_each(|path| output::protect(path));
         let intake = Intake::read(&args.inputs, &selection)?;
@@ -73,14 +74,14 @@ fn rank(args: &RankArgs) -> Result<Exit, Failure> {
     let intake = read(&args.input, false)?;
     let mut options = RankingOptions {
         reference: args.reference.clone(),
-        expected: args.nodes.as_ref().map(|nodes| nodes.0.clone()).unwrap_or_default(),
+        expected_nodes: args.nodes.as_ref().map(|nodes| nodes.0.clone()).unwrap_or_default(),
         confirm: args.confirm as usize,
         ..RankingOptions::default()
     };
     add_folders(&args.input, &mut options);
     let ranking = Ranking::from_intake(&intake, &options);
     show(&ranking, args.format, args.all, &args.output)?;
-    if ranking.count() == 0 && ranking.missing.is_empty() {
+    if ranking.node_count() == 0 && ranking.missing.is_empty() {
         return Err(Failure::usage("no record was read").hint("nodegauge run --json FILE"));
     }
     Ok(exit_status(&ranking))
@@ -99,8 +100,11 @@ fn command() -> String {
     let words = session::command_words();
     let shown = &words[..words.len().min(MAX_WORDS)];
     let more = words.len() - shown.len();
-    let rest =
-        if more > 0 { format!(" and {}", counted(more, "more word")) } else { String::new() };
+    let rest = if more > 0 {
+        format!(" and {}", count_in_words(more, "more word"))
+    } else {
+        String::new()
+    };
     nodegauge_report::run::shell_command(shown) + &rest
 }
 
@@ -145,10 +149,10 @@ fn show(ranking: &Ranking, format: RankFormat, all: bool, file: &str) -> Result<
 /// Prints one remark per item. Items beyond [`MAX_REMARKS`] are only counted.
 fn note_each(what: &str, items: &[String]) {
     for item in items.iter().take(MAX_REMARKS) {
-        output::note(&format!("{what}: {item}"));
+        output::print_note(&format!("{what}: {item}"));
     }
     if items.len() > MAX_REMARKS {
-        output::note(&format!("{what}: {} more", items.len() - MAX_REMARKS));
+        output::print_note(&format!("{what}: {} more", items.len() - MAX_REMARKS));
     }
 }
 
@@ -157,23 +161,26 @@ fn make_baseline(args: &BaselineArgs) -> Result<Exit, Failure> {
     let rejected = intake.rejected.iter().map(|one| format!("{}: {}", one.source, one.reason));
     note_each("not read", &rejected.collect::<Vec<_>>());
     for remark in baseline::keep_one_size(&mut intake.runs) {
-        output::note(&remark);
+        output::print_note(&remark);
     }
     let mut options = RankingOptions::default();
     add_folders(&args.input, &mut options);
-    let names = Names::from_runs(&intake.runs, &options.expected);
+    let names = NodeNames::from_runs(&intake.runs, &options.expected_nodes);
     for remark in names.remarks() {
-        output::note(&remark);
+        output::print_note(&remark);
     }
     let ranking = Ranking::with_names(&intake, &names, &options);
     let made = baseline::make_reference(&ranking, session::tool(), record::now_rfc3339())?;
     let powers = baseline::powers_in_words(&made);
     for line in powers.iter().take(MAX_POWERS) {
-        output::note(line);
+        output::print_note(line);
     }
     let more = powers.len().saturating_sub(MAX_POWERS);
     if more > 0 {
-        output::note(&format!("{}: see loss_found in the reference", counted(more, "more figure")));
+        output::print_note(&format!(
+            "{}: see loss_found in the reference",
+            count_in_words(more, "more figure")
+        ));
     }
     let document = match args.format {
         BaselineFormat::Json => output::json(&made)?,
@@ -269,7 +276,7 @@ fn run_jobs(args: &RunArgs) -> Result<Exit, Failure> {
         deadline: args.deadline,
         confirm: args.confirm as usize,
         reference: args.reference.clone(),
-        only_watch: args.watch,
+        is_watch_only: args.watch,
     };
     let ranking = match request.run(&node::caller())? {
         FleetEnd::Signal(signal) => return Ok(Exit::Signal(signal)),

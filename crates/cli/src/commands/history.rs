@@ -3,7 +3,7 @@
 mod import;
 mod list;
 
-use crate::args::stream::{ShowArgs, no_sweep};
+use crate::args::stream::{ShowArgs, no_sweep_failure};
 use crate::args::{DatabaseArgs, HistoryCommand};
 use crate::commands::read::RunDescription;
 use crate::failure::{Exit, Failure};
@@ -11,7 +11,7 @@ use crate::gauges;
 use crate::output::{self, Sink};
 use crate::session;
 use nodegauge_history::{HistoryError, RunFilter};
-use nodegauge_measure::legible::escaped;
+use nodegauge_measure::legible::escape_controls;
 use nodegauge_measure::record::Record;
 use nodegauge_report::export::json_line;
 use nodegauge_stream::Stream;
@@ -24,9 +24,9 @@ pub(crate) fn execute(command: &HistoryCommand) -> Result<Exit, Failure> {
         HistoryCommand::Show { run, verbose, documents, show: ShowArgs { show }, db } => {
             let record = find(run, db)?;
             if !show.is_empty() && !nodegauge_stream::view::has_sweep(&record) {
-                return Err(no_sweep());
+                return Err(no_sweep_failure());
             }
-            if !documents.write(&|| output::json(&record), &|| Ok(gauges::csv(&record)))? {
+            if !documents.write(&|| output::json(&record), &|| Ok(gauges::record_csv(&record)))? {
                 let stream = Stream { show: show.clone() };
                 let shown = gauges::with_stream(&stream);
                 output::show(&nodegauge_report::run::page(&record, &shown, *verbose));
@@ -41,9 +41,9 @@ pub(crate) fn execute(command: &HistoryCommand) -> Result<Exit, Failure> {
         HistoryCommand::Label { run, label: (key, value), db } => {
             let id = session::open_store(db)?.set_label(run, key, value)?;
             output::print(&if value.is_empty() {
-                format!("{id}: label {} removed\n", escaped(key))
+                format!("{id}: label {} removed\n", escape_controls(key))
             } else {
-                format!("{id}: {}={}\n", escaped(key), escaped(value))
+                format!("{id}: {}={}\n", escape_controls(key), escape_controls(value))
             });
         }
         HistoryCommand::Remove { runs, db } => {

@@ -13,7 +13,7 @@ use nodegauge_measure::Fraction;
 
 pub(crate) fn execute(args: &HplArgs) -> Result<Exit, Failure> {
     let exclude_file = args.on_hosts.exclude_file.as_deref();
-    match launched::on_several_hosts().filter(|_| !is_planned(args)) {
+    match launched::job_on_hosts().filter(|_| !is_planned(args)) {
         Some(job) => launched::measure_each_host(&job, exclude_file, |run| match &args.real.xhpl {
             Some(_) => Err(Failure::usage("--xhpl starts ranks itself")
                 .hint("start one process with --hosts, or leave out --xhpl")),
@@ -44,7 +44,7 @@ fn measure(args: &HplArgs, hosts: Option<&HostsRun<'_>>) -> Result<Exit, Failure
     if let Some(file) = &args.real.hpl_dat_only {
         let sink = Sink::from(file.as_str());
         sink.check()?;
-        sink.write(&plan.input(&site)?)?;
+        sink.write(&plan.input_file(&site)?)?;
         return Ok(Exit::Success);
     }
     let figures = plan.figures(&site);
@@ -83,7 +83,7 @@ fn plan(args: &HplArgs, site: &Site) -> Result<HplPlan, Failure> {
         order: args.order.map(|order| order as usize),
         full: args.full,
         is_memory_given: args.plan_for.memory.is_some(),
-        fraction: Fraction(args.memory_fraction),
+        memory_fraction: Fraction(args.memory_fraction),
         nb: args.nb.iter().map(|nb| *nb as usize).collect(),
         grid_multiple: args.grid_multiple,
         seed: args.seed,

@@ -24,7 +24,11 @@ pub(crate) fn execute(args: &IoArgs) -> Result<Exit, Failure> {
 fn remove_leftovers(args: &IoArgs) -> Result<(), Failure> {
     for path in paths(args).iter().filter(|_| args.remove_leftovers) {
         for left in nodegauge_files::remove_leftovers(path)? {
-            output::note(&format!("removed {} ({})", legible::path(&left.folder), left.bytes));
+            output::print_note(&format!(
+                "removed {} ({})",
+                legible::path(&left.folder),
+                left.bytes
+            ));
         }
     }
     Ok(())
@@ -59,7 +63,7 @@ fn metadata(args: &IoArgs) -> Result<Exit, Failure> {
     };
     let mut workers: Vec<usize> = counts.iter().map(|count| *count as usize).collect();
     if workers.is_empty() {
-        workers.extend([1, node.topology.allowed().count()]);
+        workers.extend([1, node.topology.allowed_threads().count()]);
     }
     let options = MetadataOptions {
         paths: paths(args),
@@ -68,7 +72,7 @@ fn metadata(args: &IoArgs) -> Result<Exit, Failure> {
         workers: distinct(workers),
         fsync: args.fsync,
         bytes: args.bytes.unwrap_or_default(),
-        drop: args.drop,
+        drop_caches: args.drop,
         budget: args.common.budget,
         samples: args.common.samples.map(|n| n as usize),
         layouts: match args.layout[..] {
@@ -127,7 +131,7 @@ fn data(args: &IoArgs) -> Result<Exit, Failure> {
         },
         |record, style| {
             if let Some(sink) = &surface {
-                let text = export::surface(record);
+                let text = export::gnuplot_surface(record);
                 if *sink == Sink::Stdout {
                     return StdoutContent::Table(text);
                 }
@@ -147,7 +151,7 @@ fn data(args: &IoArgs) -> Result<Exit, Failure> {
     match ended {
         Ok(Exit::Success | Exit::Unmet) => Err(failure),
         ended => {
-            output::error(&failure.to_string());
+            output::print_error_line(&failure.to_string());
             ended
         }
     }
@@ -157,7 +161,7 @@ fn data(args: &IoArgs) -> Result<Exit, Failure> {
 /// text.
 fn table(record: &Record) -> String {
     if record.measurements.iter().all(|m| m.value.is_none()) {
-        output::error("no valid result: nothing was measured");
+        output::print_error_line("no valid result: nothing was measured");
         return String::new();
     }
     export::iozone(record)
@@ -177,7 +181,7 @@ fn options(args: &IoArgs) -> Result<FilesOptions, Failure> {
         max_file: args.max_size,
         full: args.full,
         operations: chosen.operations,
-        asynchronous: chosen.asynchronous,
+        aio_operations: chosen.aio_operations,
         stride: args.stride.unwrap_or_default(),
         setup: TaskSetup {
             engine: chosen.engine,

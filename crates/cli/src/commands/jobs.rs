@@ -13,7 +13,7 @@ use nodegauge_machine::devices::local_rank_variables;
 use nodegauge_machine::{SysRoot, Topology, TopologySource, host_name};
 use nodegauge_measure::Seconds;
 use nodegauge_node::signals::Signals;
-use nodegauge_os::{Wait, describe, wait_whole_time};
+use nodegauge_os::{Wait, describe_exit_status, wait_whole_time};
 use nodegauge_placement::LauncherJob;
 use nodegauge_team::host_ranks;
 use nodegauge_team::hosts::Hosts;
@@ -47,7 +47,7 @@ pub(crate) fn execute(args: &WhereArgs) -> Result<Exit, Failure> {
     }
     expect::check_supported(&args.expect)?;
     let run = WhereRun::new(args)?;
-    match LauncherJob::own() {
+    match LauncherJob::current() {
         Some(started) => run.as_rank(&started),
         None => {
             let host = run.read()?;
@@ -96,7 +96,7 @@ impl<'a> WhereRun<'a> {
         let found =
             selection::named_processes(&self.root, &self.args.processes, std::process::id())?;
         for missing in &found.missing {
-            output::note(&format!("note: {missing}"));
+            output::print_note(&format!("note: {missing}"));
         }
         self.read_running(&found.all, &found.named, false)
     }
@@ -126,7 +126,7 @@ impl<'a> WhereRun<'a> {
             return Err(Failure::missing("the processes ended before they were read"));
         }
         reader.read_pages(PagesLimit(self.args.pages));
-        Ok(reader.host(&self.topology, in_place))
+        Ok(reader.describe_host(&self.topology, in_place))
     }
 
     /// Runs a program and reads its processes while it runs.
@@ -145,17 +145,17 @@ impl<'a> WhereRun<'a> {
         let to_stderr = self.args.json.as_deref() == Some("-");
         let ended = run_with_listener(&job, &mut |lines| {
             if to_stderr {
-                lines.lines().for_each(output::note);
+                lines.lines().for_each(output::print_note);
             } else if !lines.is_empty() {
                 output::print(lines);
             }
             readings.poll();
             self.signals.is_received().then_some(KillReason::Interrupted)
         })?;
-        ended.stderr.lines().for_each(output::note);
+        ended.stderr.lines().for_each(output::print_note);
         let failure = match ended.end {
             ChildEnd::Exited(status) if status.success() => None,
-            ChildEnd::Exited(status) => Some(describe(status)),
+            ChildEnd::Exited(status) => Some(describe_exit_status(status)),
             ChildEnd::Killed(KillReason::Interrupted) => None,
             ChildEnd::Killed(reason) => Some(format!("{reason:?}")),
         };
@@ -166,7 +166,7 @@ impl<'a> WhereRun<'a> {
                 ended.seconds
             )));
         }
-        Ok(readings.reader.host(&self.topology, false))
+        Ok(readings.reader.describe_host(&self.topology, false))
     }
 
     /// Reads the processes of this rank, which is one of several. If MPI connects the hosts, rank 0 prints the table of
@@ -183,9 +183,9 @@ impl<'a> WhereRun<'a> {
             let is_rank_0 = started.rank == 0;
             let joined = Hosts::join(started, &session::version(), None, move |refusal| {
                 if is_rank_0 {
-                    output::failure(&refusal);
+                    output::print_failure(&refusal);
                 }
-                nodegauge_os::end_process(Exit::Missing.number())
+                nodegauge_os::end_process(Exit::Missing.code())
             });
             if let Ok(Some(hosts)) = joined {
                 return launched::lead_or_serve(
@@ -287,10 +287,10 @@ impl<'a> WhereRun<'a> {
 
     /// Writes the document, prints the page and checks the conditions.
     fn report(&self, hosts: Vec<JobHost>, missing: Vec<String>) -> Result<Exit, Failure> {
-        let document = findings::document(session::version(), hosts, missing);
+        let where_document = findings::where_document(session::version(), hosts, missing);
         let json = self.args.json.as_deref();
-        if !output::write_documents(&[(json, &|| output::json(&document))])? {
-            let sections = view::sections(&document, self.args.verbose);
+        if !output::write_documents(&[(json, &|| output::json(&where_document))])? {
+            let sections = view::sections(&where_document, self.args.verbose);
             output::show(&Page { sections, ..Page::default() });
         }
         if let Some(signal) = self.signals.received_signal() {
@@ -298,16 +298,16 @@ impl<'a> WhereRun<'a> {
         }
         let mut exit = Exit::Success;
         for condition in &self.args.expect {
-            let checked = expect::check_condition(condition, &document.hosts);
+            let checked = expect::check_condition(condition, &where_document.hosts);
             if !checked.is_met {
-                output::error(&format!("expectation {}", checked.text));
+                output::print_error_line(&format!("expectation {}", checked.text));
                 exit = Exit::Unmet;
             } else if self.args.verbose {
-                output::note(&format!("expectation {}", checked.text));
+                output::print_note(&format!("expectation {}", checked.text));
             }
         }
         if let Some(failure) = self.program_failure.borrow().as_ref() {
-            output::error(failure);
+            output::print_error_line(failure);
             exit = Exit::Unmet;
         }
         Ok(exit)
@@ -347,7 +347,7 @@ struct ProgramReadings<'r> {
     started: Instant,
     next: Instant,
     /// Resident memory at the previous reading, in bytes.
-    resident: u64,
+    resident_bytes: u64,
 }
 
 impl<'r> ProgramReadings<'r> {
@@ -358,7 +358,7 @@ impl<'r> ProgramReadings<'r> {
             pages: Some(PagesLimit(pages)),
             started: now,
             next: now,
-            resident: 0,
+            resident_bytes: 0,
         }
     }
 
@@ -371,9 +371,9 @@ impl<'r> ProgramReadings<'r> {
         let elapsed = now - self.started;
         self.reader.read_descendants(std::process::id(), Seconds(elapsed.as_secs_f64()));
         self.next = Instant::now() + interval(&self.reader);
-        let resident = self.reader.resident();
-        let has_settled = resident as f64 <= MAX_GROWTH * self.resident as f64;
-        self.resident = resident;
+        let resident_bytes = self.reader.resident_bytes();
+        let has_settled = resident_bytes as f64 <= MAX_GROWTH * self.resident_bytes as f64;
+        self.resident_bytes = resident_bytes;
         if elapsed >= MIN_PROGRAM_AGE
             && has_settled
             && let Some(limit) = self.pages.take()

@@ -15,7 +15,7 @@ pub(crate) fn execute(args: &MachineArgs) -> Result<Exit, Failure> {
     machine.memory.bytes = args.memory.map(|Bytes(given)| given).or(machine.memory.bytes);
     let file = args.json.as_deref();
     let is_printed = output::write_documents(&[(file, &|| {
-        output::json(&session::description(machine.clone(), Vec::new()))
+        output::json(&session::description_record(machine.clone(), Vec::new()))
     })])?;
     if is_printed {
         return Ok(Exit::Success);

@@ -47,7 +47,7 @@ fn not_written(error: std::io::Error) -> Failure {
 }
 
 /// Prints the man page, with a complete section for every command.
-pub(crate) fn page() -> Result<Exit, Failure> {
+pub(crate) fn print_page() -> Result<Exit, Failure> {
     let mut definition = definition();
     definition.build();
     let mut roff = Vec::new();
@@ -62,7 +62,7 @@ pub(crate) fn page() -> Result<Exit, Failure> {
 }
 
 /// Writes a man page for every command to a folder; creates the folder if it does not exist.
-pub(crate) fn pages(folder: &Path) -> Result<Exit, Failure> {
+pub(crate) fn write_all_pages(folder: &Path) -> Result<Exit, Failure> {
     std::fs::create_dir_all(folder).map_err(|error| {
         Failure::missing(format!("cannot write man pages to {}: {error}", folder.display()))
     })?;
@@ -168,8 +168,8 @@ mod tests {
 
     #[test]
     fn man_page_exit_codes_match_the_program() {
-        let codes = [Exit::Success, Exit::Unmet, Exit::Usage, Exit::Missing].map(Exit::number);
-        let signals = [1, 2, 15].map(|signal| Exit::Signal(signal).number().to_string());
+        let codes = [Exit::Success, Exit::Unmet, Exit::Usage, Exit::Missing].map(Exit::code);
+        let signals = [1, 2, 15].map(|signal| Exit::Signal(signal).code().to_string());
         let expected = codes.iter().map(u8::to_string).chain([signals.join(", ")]);
         assert!(expected.eq(STATUS.iter().map(|(code, _)| (*code).to_owned())));
     }

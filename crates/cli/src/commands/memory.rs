@@ -15,7 +15,7 @@ use std::path::Path;
 pub(crate) fn execute(command: &MemoryCommand) -> Result<Exit, Failure> {
     let MemoryCommand::Latency(args) = command else { return measure(command, None) };
     let exclude_file = args.hosts.exclude_file.as_deref();
-    match launched::on_several_hosts() {
+    match launched::job_on_hosts() {
         Some(job) => {
             launched::measure_each_host(&job, exclude_file, |run| measure(command, Some(run)))
         }
@@ -70,7 +70,7 @@ fn measure(command: &MemoryCommand, hosts: Option<&HostsRun<'_>>) -> Result<Exit
     let placement = placement.map(PlacementArgs::options).unwrap_or_default();
     let options = CurveOptions {
         pages: args.pages.0,
-        largest: args.size,
+        max_working_set: args.size,
         memory_fraction: Fraction(args.memory_fraction),
         order: order.map(OrderArgs::order).unwrap_or_default(),
         budget: args.common.budget(usual),

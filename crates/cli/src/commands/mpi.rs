@@ -46,18 +46,18 @@ fn options(args: &MpiArgs) -> MessageOptions {
     let usual = MessageOptions::default();
     MessageOptions {
         patterns: args.patterns.list.clone(),
-        named: args.patterns.named,
+        has_named_patterns: args.patterns.named,
         sizes: args.sizes.as_ref().map(|sizes| sizes.0.clone()),
         window: args.window,
         iterations: args.iterations,
         warm_up: args.warm_up,
         buffers: args.buffers,
-        validate: args.validate,
+        validation_rounds: args.validate,
         threads: args.threads,
         timing: args.timing,
         memory_limit: args.mem_limit.map_or(usual.memory_limit, |limit| limit.0),
         as_root: args.allow_run_as_root,
-        budget: args.common.budget.map(|time| Budget { time, asked: true }),
+        budget: args.common.budget.map(|time| Budget { time, is_set_by_user: true }),
         ..usual
     }
 }

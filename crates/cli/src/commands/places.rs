@@ -1,13 +1,13 @@
 //! Implementation of the command `nodegauge places`.
 
 use crate::args::PlacesArgs;
-use crate::args::ranks::Emit;
+use crate::args::ranks::EmitFormat;
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::session;
 use nodegauge_gauge::view::Page;
 use nodegauge_machine::{SysRoot, Topology, TopologySource, devices};
-use nodegauge_measure::quantity::counted;
+use nodegauge_measure::quantity::count_in_words;
 use nodegauge_measure::record;
 use nodegauge_placement::emit::{EmittedRanks, script};
 use nodegauge_placement::json::PlacesDocument;
@@ -38,7 +38,7 @@ pub(crate) fn execute(args: &PlacesArgs) -> Result<Exit, Failure> {
         let nodes = args.nodes.and_then(NonZeroU32::new);
         let all = EmittedRanks { plan: &plan, topology: &topology, nodes };
         output::print(&launcher_text(&all, launcher)?);
-        plan.notices.iter().for_each(|notice| output::note(&format!("note: {notice}")));
+        plan.notices.iter().for_each(|notice| output::print_note(&format!("note: {notice}")));
         return Ok(Exit::Success);
     }
     if let Some(plan) = ranked {
@@ -93,7 +93,7 @@ fn several_nodes_remark(nodes: Option<u32>, ranks: usize) -> String {
     let Some(nodes) = nodes.filter(|nodes| *nodes > 1) else { return String::new() };
     format!(
         "{} on {nodes} nodes; the table applies to each node\n",
-        counted(ranks * nodes as usize, "rank")
+        count_in_words(ranks * nodes as usize, "rank")
     )
 }
 
@@ -113,27 +113,27 @@ fn document(topology: &Topology, plan: &RankPlan) -> PlacesDocument {
 
 /// Returns the lines below the table of a plan: its policy, if any, and its notices.
 fn remarks(plan: &RankPlan) -> String {
-    let policy = plan.policy.map(|policy| format!("policy {policy}: {}\n", policy.describe()));
+    let policy = plan.policy.map(|policy| format!("policy {policy}: {}\n", policy.description()));
     let notices = plan.notices.iter().map(|notice| format!("note: {notice}\n"));
     policy.into_iter().chain(notices).collect()
 }
 
 /// Returns the plan in the format of a launcher.
-fn launcher_text(all: &EmittedRanks<'_>, launcher: Emit) -> Result<String, Failure> {
+fn launcher_text(all: &EmittedRanks<'_>, launcher: EmitFormat) -> Result<String, Failure> {
     Ok(match launcher {
-        Emit::Numactl if all.nodes.is_some_and(|nodes| nodes.get() > 1) => {
+        EmitFormat::Numactl if all.nodes.is_some_and(|nodes| nodes.get() > 1) => {
             return Err(Failure::usage("--emit numactl starts the ranks of one node")
                 .hint("with --nodes, use --emit wrapper and the launcher of the nodes"));
         }
-        Emit::Omp => script::omp(all),
-        Emit::Numactl => script::numactl(all),
-        Emit::Wrapper => script::wrapper(all),
-        Emit::Openmpi => script::openmpi(all),
-        Emit::Mpich => script::mpich(all),
-        Emit::Slurm => script::slurm(all),
-        Emit::Pbs => script::pbs(all),
-        Emit::Nqs => script::nqs(all),
-        Emit::Pjm => script::pjm(all),
+        EmitFormat::Omp => script::omp(all),
+        EmitFormat::Numactl => script::numactl(all),
+        EmitFormat::Wrapper => script::wrapper(all),
+        EmitFormat::Openmpi => script::openmpi(all),
+        EmitFormat::Mpich => script::mpich(all),
+        EmitFormat::Slurm => script::slurm(all),
+        EmitFormat::Pbs => script::pbs(all),
+        EmitFormat::Nqs => script::nqs(all),
+        EmitFormat::Pjm => script::pjm(all),
     })
 }
 
@@ -173,5 +173,5 @@ fn observed_cpus(placement: &Placement) -> Result<String, Failure> {
         .map(|thread| if bound { thread.cpus.clone() } else { Vec::new() })
         .collect();
     let team = Team::start(&places)?;
-    Ok(team.observed().iter().map(|line| format!("{line}\n")).collect())
+    Ok(team.observed_affinities().iter().map(|line| format!("{line}\n")).collect())
 }

@@ -7,9 +7,9 @@ use crate::failure::{Exit, Failure};
 use crate::gauges::{self, GAUGES};
 use crate::output::{self, Sink};
 use crate::session;
-use nodegauge_analysis::compare::IMPORT;
+use nodegauge_analysis::compare::IMPORT_LABEL;
 use nodegauge_gauge::readers::{
-    self, KnownRun, LONGEST_RUN, PrintedRun, ReadContext, ReadRun, RunPosition,
+    self, KnownRun, MAX_RUN_BYTES, PrintedRun, ReadContext, ReadRun, RunPosition,
 };
 use nodegauge_history::records;
 use nodegauge_machine::{SysRoot, TopologySource};
@@ -93,8 +93,8 @@ pub(crate) struct RunFile<'a> {
 }
 
 impl RunFile<'_> {
-    /// Converts each run of the file on all CPUs, and calls `visit` with the results in the order of the runs. Only some of
-    /// the runs are in memory at any time.
+    /// Converts each run of the file on all CPUs, and calls `visit` with the results in the order of the runs. Only
+    /// some of the runs are in memory at any time.
     ///
     /// # Errors
     /// Fails if the text has no run of a known program, if the lines of two runs are mixed, and if it cannot be read.
@@ -105,14 +105,14 @@ impl RunFile<'_> {
     ) -> Result<(), Failure> {
         let context = ReadContext { machine: self.machine, known: self.described.run };
         let readers = readers::all(&GAUGES);
-        let shown = shown(self.path);
+        let shown = shown_path(self.path);
         let convert_run = |run: ReadRun, position: RunPosition| {
             let words = run.in_words();
             let is_long = run.is_overlong;
             convert(match run.printed {
                 Ok(printed) => {
                     let cut = printed
-                        .cut_reason()
+                        .truncation_reason()
                         .map(|reason| format!("{shown}, output of {words}: {reason}"));
                     let place = RunPlace { words: &words, position, is_long };
                     FileRun::Read(Box::new(self.record(&place, printed)), cut)
@@ -127,7 +127,7 @@ impl RunFile<'_> {
     /// Returns a new record that contains imported figures. The runs of a file get start times one second apart; the
     /// last run gets the time of the file.
     fn record(&self, place: &RunPlace<'_>, run: PrintedRun) -> Record {
-        let shown = shown(self.path);
+        let shown = shown_path(self.path);
         let RunPosition { at, of } = place.position;
         let before = Duration::from_secs((of - 1 - at) as u64);
         let written = std::fs::metadata(self.path).and_then(|metadata| metadata.modified()).ok();
@@ -143,11 +143,11 @@ impl RunFile<'_> {
             vec![format!("imported from {shown}{origin}; the time of the run is {source}")];
         all.extend(run.assumption.map(str::to_owned));
         if place.is_long {
-            all.push(format!("only the first {} MiB of the output were read", LONGEST_RUN >> 20));
+            all.push(format!("only the first {} MiB of the output were read", MAX_RUN_BYTES >> 20));
         }
-        let complete = run.cut_reason().is_none();
+        let complete = run.truncation_reason().is_none();
         let mut labels: BTreeMap<String, String> = self.described.labels.iter().cloned().collect();
-        labels.entry(IMPORT.to_owned()).or_insert_with(|| {
+        labels.entry(IMPORT_LABEL.to_owned()).or_insert_with(|| {
             let name = self.path.file_name().unwrap_or(self.path.as_os_str());
             legible::path(Path::new(name))
         });
@@ -162,7 +162,7 @@ impl RunFile<'_> {
                 .map(|text| Notice::new(NoticeId::Imported, "", text))
                 .collect(),
             measurements: run.measurements,
-            ..session::description(self.machine.clone(), Vec::new())
+            ..session::description_record(self.machine.clone(), Vec::new())
         }
     }
 }
@@ -180,13 +180,13 @@ struct RunPlace<'a> {
 ///
 /// # Errors
 /// Fails if the file cannot be opened, is a folder or a device, or is too long.
-pub(crate) fn open(file: &Path) -> Result<Input<'static>, Failure> {
+pub(crate) fn open_input(file: &Path) -> Result<Input<'static>, Failure> {
     Input::open(file, MAX_EXPORT_BYTES).map_err(|cause| unreadable(file, cause))
 }
 
 /// Returns the failure of a file that cannot be read.
 fn unreadable(file: &Path, cause: impl Display) -> Failure {
-    Failure::usage(format!("cannot read {}: {cause}", shown(file)))
+    Failure::usage(format!("cannot read {}: {cause}", shown_path(file)))
 }
 
 /// Returns the text of a file with records of nodegauge; `None` if the file has no such records.
@@ -203,11 +203,11 @@ pub(crate) fn record_text(file: &Path, input: &Input<'_>) -> Result<Option<Strin
         return Ok(None);
     }
     let bytes = input.read_all().map_err(|cause| unreadable(file, cause))?;
-    printed::decoded(bytes).map(Some).map_err(|cause| unreadable(file, cause))
+    printed::decode(bytes).map(Some).map_err(|cause| unreadable(file, cause))
 }
 
 /// Returns a path for the terminal with control characters escaped, because another user may have named the file.
-pub(crate) fn shown(file: &Path) -> String {
+pub(crate) fn shown_path(file: &Path) -> String {
     legible::path(file)
 }
 
@@ -281,17 +281,17 @@ pub(crate) fn execute(args: &ReadArgs) -> Result<Exit, Failure> {
                 RunLine::Read { line, cut } => {
                     buffer.add(line);
                     if let Some(cut) = cut {
-                        output::note(&cut);
+                        output::print_note(&cut);
                     }
                 }
                 RunLine::Unread(failure) => {
-                    output::failure(&failure);
+                    output::print_failure(&failure);
                     exit = Exit::Usage;
                 }
             })
         });
         if let Err(failure) = read {
-            output::failure(&failure);
+            output::print_failure(&failure);
             exit = Exit::Usage;
         }
         if let Some(failure) = buffer.failed.take() {
@@ -304,11 +304,11 @@ pub(crate) fn execute(args: &ReadArgs) -> Result<Exit, Failure> {
 
 /// Opens a file that has outputs of other programs.
 fn input_to_read(file: &Path) -> Result<Input<'static>, Failure> {
-    let input = open(file)?;
+    let input = open_input(file)?;
     if record_text(file, &input)?.is_some() {
         return Err(Failure::usage(format!(
             "{} already contains records of nodegauge",
-            shown(file)
+            shown_path(file)
         ))
         .hint("save them with nodegauge history import"));
     }

@@ -53,10 +53,10 @@ fn report_unmet(records: &[Record], args: &ReportArgs) -> Exit {
     let reports_failures = args.format.0.reports_failures();
     let has_conditions = !conditions.expect.is_empty() || conditions.reference.is_some();
     let asked = reports_failures || conditions.strict || has_conditions;
-    let unmet = records.iter().zip(run::names(records)).filter(|(record, name)| {
+    let unmet = records.iter().zip(run::run_names(records)).filter(|(record, name)| {
         let run = if records.len() > 1 { format!("{name}: ") } else { String::new() };
         let unmet = session::report_unmet_conditions(conditions, record, &run, false);
-        unmet || session::has_invalid(record) || reports_failures && !record.complete
+        unmet || session::has_invalid_figure(record) || reports_failures && !record.complete
     });
     if asked && unmet.count() > 0 { Exit::Unmet } else { Exit::Success }
 }
@@ -141,8 +141,12 @@ impl RelatedRuns for DatabaseArgs {
         let host = record.machine.host.clone();
         let store = session::open_store_to_read(self)?;
         let Some(store) = store.filter(|_| host.is_some()) else { return Ok(Vec::new()) };
-        let newest =
-            RunFilter { host, own: true, limit: Some(MAX_EARLIER_RUNS), ..RunFilter::default() };
+        let newest = RunFilter {
+            host,
+            own_only: true,
+            limit: Some(MAX_EARLIER_RUNS),
+            ..RunFilter::default()
+        };
         let mut lines = store.list(&newest)?;
         lines.retain(|line| line.complete && line.started < record.started);
         Ok(lines.iter().map(|line| store.find(&line.id)).collect::<Result<_, _>>()?)

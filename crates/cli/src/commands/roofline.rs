@@ -29,7 +29,7 @@ pub(crate) fn execute(args: &RooflineArgs) -> Result<Exit, Failure> {
             largest: args.size,
             budget: common.budget(RooflinePlan::BUDGET),
             samples: common.samples.map(|n| n as usize),
-            given: &args.point,
+            given_points: &args.point,
             program,
             newest: &newest,
         };

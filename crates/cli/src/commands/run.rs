@@ -4,7 +4,7 @@ use crate::args::RunArgs;
 use crate::failure::{Exit, Failure};
 use crate::gauges::{self, GAUGES};
 use crate::session::{self, StdoutContent};
-use nodegauge_analysis::expect::Figures;
+use nodegauge_analysis::expect::PossibleFigures;
 use nodegauge_gauge::{BudgetShares, Depth, Site, SummaryRequest, usual_times};
 use nodegauge_measure::schedule::{Budget, Limits};
 use nodegauge_measure::{Notice, Outcome};
@@ -16,7 +16,7 @@ pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
     let common = &args.common;
     let site = session::site_with_caches(common)?;
     // Invalid placement variables are reported before anything is measured, like invalid options.
-    let environment = Environment::own();
+    let environment = Environment::current();
     let mut asked = PlacementRequest::default();
     environment.apply(&mut asked)?;
     nodegauge_placement::plan(&site.topology, &asked)?;
@@ -31,7 +31,7 @@ pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
             let samples = common.samples.map(|n| n as usize);
             let limits = common.budget.map(|time| {
                 let parts = Limits::from_budget(Budget::new(Some(time), time), samples);
-                Limits { asked: false, ..parts }
+                Limits { is_set_by_user: false, ..parts }
             });
             let mut found = Outcome::default();
             let depth = if args.full { Depth::Full } else { Depth::Quick };
@@ -54,7 +54,7 @@ pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
                 }
                 let ask = SummaryRequest {
                     depth,
-                    before: &found.measurements,
+                    earlier_figures: &found.measurements,
                     budget: shares
                         .as_ref()
                         .zip(limits)
@@ -82,7 +82,7 @@ pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
 
 /// Returns the figures that the gauges may produce, which `--expect` is checked against. The list is empty if a gauge
 /// cannot be planned, because its figures are then unknown.
-fn figures(site: &Site, environment: &Environment) -> Vec<Figures> {
+fn figures(site: &Site, environment: &Environment) -> Vec<PossibleFigures> {
     let ask = SummaryRequest::plain(Depth::Quick, environment);
     let plans: Result<Vec<_>, _> =
         GAUGES.iter().map(|gauge| gauge.summary_plan(site, &ask)).collect();

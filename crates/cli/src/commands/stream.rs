@@ -4,7 +4,7 @@ mod ranks;
 
 use super::device;
 use crate::args::plan::refuse_with_plan;
-use crate::args::stream::{StreamArgs, no_sweep};
+use crate::args::stream::{StreamArgs, no_sweep_failure};
 use crate::failure::{Exit, Failure};
 use crate::launched;
 use crate::output;
@@ -25,7 +25,7 @@ pub(crate) fn execute(args: &StreamArgs) -> Result<Exit, Failure> {
         return device::stream(args);
     }
     let exclude_file = args.hosts.exclude_file.as_deref();
-    if let Some(job) = launched::on_several_hosts() {
+    if let Some(job) = launched::job_on_hosts() {
         return launched::join_hosts(
             &job,
             exclude_file,
@@ -34,7 +34,7 @@ pub(crate) fn execute(args: &StreamArgs) -> Result<Exit, Failure> {
         );
     }
     launched::refuse_exclude_file(exclude_file)?;
-    match LauncherJob::own() {
+    match LauncherJob::current() {
         Some(started) => ranks::join(started, |joined| measure(args, Some(joined), None)),
         None => measure(args, None, None),
     }
@@ -96,12 +96,12 @@ fn measure(
     }
     let stream = Stream { show: args.table.show.show.clone() };
     if !stream.show.is_empty() && !matches!(mode, StreamMode::Sweep(_)) {
-        return Err(no_sweep());
+        return Err(no_sweep_failure());
     }
     let table = stream_text(args, &mode)?;
     if matches!(mode, StreamMode::Plain)
         && table.is_some()
-        && !request.cell.arrays.pass().iter().any(|kernel| STREAM.contains(kernel))
+        && !request.cell.arrays.pass_kernels().iter().any(|kernel| STREAM.contains(kernel))
     {
         return Err(Failure::usage(
             "--stream-text requires copy, scale, add or triad in --kernels",
@@ -138,7 +138,7 @@ fn stream_text(args: &StreamArgs, mode: &StreamMode) -> Result<Option<StreamText
     match mode {
         _ if !args.table.stream_text => Ok(None),
         StreamMode::Plain => Ok(Some(view::classic::render)),
-        StreamMode::Standard(_) => Ok(Some(view::standard::printed)),
+        StreamMode::Standard(_) => Ok(Some(view::standard::printed_output)),
         StreamMode::Tune | StreamMode::Sweep(_) | StreamMode::Compilers => {
             Err(Failure::usage("--stream-text requires a single configuration or --standard")
                 .hint("leave out --stream-text"))
@@ -152,7 +152,7 @@ fn classic(record: &Record, text: Option<String>) -> StdoutContent {
         let worst = record.measurements.iter().map(|m| &m.validity).max_by_key(|v| v.status);
         let reason = worst.and_then(|validity| validity.reasons.first());
         let reason = reason.map_or("nothing was measured", String::as_str);
-        output::error(&format!("no valid result: {reason}"));
+        output::print_error_line(&format!("no valid result: {reason}"));
         String::new()
     }))
 }

@@ -43,7 +43,7 @@ pub(crate) fn execute(args: &SweepArgs) -> Result<Exit, Failure> {
     let limits = SweepLimits {
         budget: common.budget,
         samples: common.samples.map(|n| n as usize),
-        run: args.limit.unwrap_or(SweepLimits::RUN),
+        run: args.limit.unwrap_or(SweepLimits::RUN_LIMIT),
     };
     let program = CommandLine::new(name.clone(), arguments.to_vec());
     let plan =

@@ -8,7 +8,7 @@ use nodegauge_apps::iccg::{IccgOptions, IccgPlan};
 use nodegauge_apps::trapezoid::{TrapezoidOptions, TrapezoidPlan};
 use nodegauge_curves::{Curve, CurveOptions, CurvePlan, Mix};
 use nodegauge_devices::curves::{DeviceCurveOptions, DeviceCurvePlan, DeviceMix};
-use nodegauge_devices::drivers::{self, Listing};
+use nodegauge_devices::drivers::{self, DriverListing};
 use nodegauge_devices::info::DeviceInfo;
 use nodegauge_devices::links::{LinkOptions, LinkPlan};
 use nodegauge_devices::peaks::PeakPlan;
@@ -63,18 +63,19 @@ const LONG_TIME: Duration = Duration::from_secs(100);
 struct Extent {
     budget: Duration,
     /// True if the budget counts as given by the user. Some plans treat a default budget differently.
-    asked: bool,
+    is_set_by_user: bool,
     samples: Option<usize>,
 }
 
 /// Three samples per cell.
-const FEW_SAMPLES: Extent = Extent { budget: LONG_TIME, asked: false, samples: Some(3) };
+const FEW_SAMPLES: Extent = Extent { budget: LONG_TIME, is_set_by_user: false, samples: Some(3) };
 /// Budget without a number of samples. It is sufficient on any machine, even if other programs are running.
-const TIMED: Extent = Extent { budget: Duration::from_secs(60), asked: false, samples: None };
+const TIMED: Extent =
+    Extent { budget: Duration::from_secs(60), is_set_by_user: false, samples: None };
 
 impl From<Extent> for Budget {
     fn from(extent: Extent) -> Self {
-        Self { time: extent.budget, asked: extent.asked }
+        Self { time: extent.budget, is_set_by_user: extent.is_set_by_user }
     }
 }
 
@@ -233,12 +234,12 @@ fn with_search(extent: Extent) -> Budget {
         Some(_) => extent.budget.min(Duration::from_secs(4)),
         None => extent.budget,
     };
-    Budget { time, asked: extent.asked }
+    Budget { time, is_set_by_user: extent.is_set_by_user }
 }
 
 fn curve(curve: Curve, site: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {
     let options = CurveOptions {
-        largest: Some(Bytes::kib(256)),
+        max_working_set: Some(Bytes::kib(256)),
         budget: with_search(extent),
         samples: extent.samples,
         ..CurveOptions::default()
@@ -247,14 +248,14 @@ fn curve(curve: Curve, site: &Site, extent: Extent) -> Option<Box<dyn PlannedRun
 }
 
 fn family(site: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {
-    if site.topology.allowed().count() < 2 {
+    if site.topology.allowed_threads().count() < 2 {
         skip::skip(Part::Cpus, "a family of curves needs two CPUs");
         return None;
     }
     let two =
         PlacementOptions { threads: Some("2".parse().unwrap()), ..PlacementOptions::default() };
     let options = CurveOptions {
-        largest: Some(Bytes::mib(1)),
+        max_working_set: Some(Bytes::mib(1)),
         mixes: vec![Mix::Reads, Mix::OneToOne],
         budget: with_search(extent),
         samples: extent.samples,
@@ -269,7 +270,7 @@ fn roofline(site: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {
         largest: Some(Bytes::mib(16)),
         budget: with_search(extent),
         samples: extent.samples,
-        given: &[],
+        given_points: &[],
         program: None,
         newest: &|_, _| None,
     };
@@ -297,7 +298,7 @@ fn entries(_: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {
         paths: vec![std::env::temp_dir()],
         files: Some(20),
         workers: vec![1, 2],
-        budget: Some(extent.budget).filter(|_| extent.asked || extent.samples.is_none()),
+        budget: Some(extent.budget).filter(|_| extent.is_set_by_user || extent.samples.is_none()),
         samples: extent.samples,
         ..MetadataOptions::default()
     };
@@ -306,7 +307,7 @@ fn entries(_: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {
 
 /// Returns the OpenCL devices.
 fn devices() -> Option<Vec<DeviceInfo>> {
-    let listing: Listing = serde_json::from_str(&drivers::answer("opencl")).unwrap();
+    let listing: DriverListing = serde_json::from_str(&drivers::listing_json("opencl")).unwrap();
     let devices = listing.devices.ok().filter(|devices| !devices.is_empty());
     if devices.is_none() {
         skip::skip(Part::Opencl, "OpenCL has no device");
@@ -338,7 +339,7 @@ fn device_links(_: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {
 fn device_peaks(_: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {
     // The search for the fastest loops takes a share of the budget, but does not refuse the run.
     let time = extent.budget.min(Duration::from_secs(4));
-    let budget = Budget { time, asked: extent.asked };
+    let budget = Budget { time, is_set_by_user: extent.is_set_by_user };
     Some(Box::new(PeakPlan::new(devices()?, Vec::new(), budget, extent.samples, Vec::new())))
 }
 
@@ -391,7 +392,7 @@ fn iccg(site: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {
 fn hpcg_options(extent: Extent, xhpcg: Option<XhpcgOptions>) -> HpcgOptions {
     HpcgOptions {
         grid: [16; 3],
-        rules: false,
+        column_per_coefficient: false,
         memory_fraction: Fraction(0.5),
         budget: Some(extent.budget),
         samples: extent.samples,
@@ -546,9 +547,9 @@ fn keeps_lost_target_samples(case: &Case) {
 struct User(Rc<Cell<bool>>);
 
 impl Observer for User {
-    fn phase(&mut self, _: &str) {}
-    fn progress(&mut self, _: f64, _: &str) {}
-    fn interrupted(&self) -> bool {
+    fn begin_phase(&mut self, _: &str) {}
+    fn report_progress(&mut self, _: f64, _: &str) {}
+    fn is_interrupted(&self) -> bool {
         self.0.get()
     }
 }

@@ -60,7 +60,7 @@ impl Sink {
                 let text = part.as_ref();
                 // Text from other records must not contain control sequences for the terminal; pipes get the text
                 // unchanged.
-                let shown = if is_terminal { legible::escaped_lines(text) } else { text.into() };
+                let shown = if is_terminal { legible::escape_lines(text) } else { text.into() };
                 super::write(&shown)
             });
         };
@@ -105,7 +105,7 @@ fn writes_to(found: &Metadata, stream: impl AsFd) -> bool {
 
 fn refusal(path: &Path, why: &OutputError) -> Failure {
     let why_in_words = why.to_string();
-    let why_in_words = legible::escaped(&why_in_words);
+    let why_in_words = legible::escape_controls(&why_in_words);
     let message = format!("cannot write {}: {why_in_words}", legible::path(path));
     let failure = match why {
         OutputError::IsInput => Failure::usage(message),

@@ -9,11 +9,11 @@ use nodegauge_measure::record::{Category, Measurement, Quoted, Status, Validity}
 
 /// Returns the measurements of a saved output. They are suspect if the output may be incomplete.
 pub fn saved_figures(output: &HplOutput) -> Vec<Measurement> {
-    figures_by(output, "xhpl")
+    engine_figures(output, "xhpl")
 }
 
 /// Returns the measurements of a saved output of the program `engine`.
-pub fn figures_by(output: &HplOutput, engine: &str) -> Vec<Measurement> {
+pub fn engine_figures(output: &HplOutput, engine: &str) -> Vec<Measurement> {
     let mut all = measurements(&output.rows, engine, output.version.as_deref(), None);
     if let Some(reason) = output.incomplete_reason() {
         for measurement in &mut all {

@@ -59,7 +59,7 @@ impl PlacedReference {
         let request = RankRequest {
             ranks: layout.ranks as u32,
             threads: Some(layout.threads_per_rank as u32),
-            together: PlacementRequest::default(),
+            all_threads: PlacementRequest::default(),
             ..RankRequest::default()
         };
         let plan = plan_ranks(topology, &request)?;

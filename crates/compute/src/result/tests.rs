@@ -54,14 +54,14 @@ fn timed(
         residual: ResidualConfig::from_value(Some(0.01)),
         huge_pages: None,
         joules: None,
-        began: Seconds(0.0),
+        start_time: Seconds(0.0),
         comparison,
     };
     let rate = FlopsPerSec(1.0);
-    let seen = Observations {
+    let observations = Observations {
         peaks: vec![Peak { kernel: loops()[0], bursts: bursts.to_vec() }],
         libraries: vec![LibraryRuns {
-            tried: TrialResult {
+            trial: TrialResult {
                 name: "a library".to_owned(),
                 rate,
                 probed: None,
@@ -74,8 +74,12 @@ fn timed(
         }],
         ..Observations::default()
     };
-    let evidence =
-        RatingEvidence { site: &site, placement: &placement, options: &options, seen: &seen };
+    let evidence = RatingEvidence {
+        site: &site,
+        placement: &placement,
+        options: &options,
+        observations: &observations,
+    };
     let figure = evidence.measurements().into_iter().find(|m| m.name == name).unwrap();
     (figure, evidence.notices().into_iter().map(|notice| notice.message).collect())
 }
@@ -129,17 +133,17 @@ fn loop_slowed_by_other_load_remains_a_candidate() {
     let of_double: Vec<PeakLoop> =
         loops().into_iter().filter(|kernel| kernel.element == "f64").collect();
     let (narrow, wide) = (of_double[0], of_double[of_double.len() - 1]);
-    let mut seen = Observations::default();
+    let mut observations = Observations::default();
     for (at, kernel) in of_double.iter().enumerate() {
-        seen.add_burst(kernel, burst(600.0 - 50.0 * at as f64, 3.0));
+        observations.add_burst(kernel, burst(600.0 - 50.0 * at as f64, 3.0));
     }
-    let fastest_candidates = seen.fastest_candidates();
+    let fastest_candidates = observations.fastest_candidates();
     assert!(
         fastest_candidates[0].is_same_loop(&narrow)
             && fastest_candidates[fastest_candidates.len() - 1].is_same_loop(&wide)
     );
-    seen.add_burst(&wide, burst(1200.0, 3.0));
-    assert!(seen.peak("f64").unwrap().kernel.is_same_loop(&wide));
+    observations.add_burst(&wide, burst(1200.0, 3.0));
+    assert!(observations.peak("f64").unwrap().kernel.is_same_loop(&wide));
     let bursts = vec![
         LoopBurst { isa: narrow.isa, burst: burst(590.0, 3.0) },
         LoopBurst { isa: wide.isa, burst: burst(1190.0, 3.0) },

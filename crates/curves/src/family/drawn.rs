@@ -41,7 +41,7 @@ pub(super) struct ProgramBandwidth {
     /// Bandwidth in each part of the run, bytes per second; negative values are noise around zero.
     pub rates: Vec<f64>,
     /// Bandwidth of the full known load, bytes per second.
-    pub full: f64,
+    pub full_load: f64,
 }
 
 fn interval(samples: &[f64]) -> Option<[f64; 2]> {
@@ -125,9 +125,9 @@ impl Calibration {
             let slowdown = if slowdowns.is_empty() { 1.0 } else { stats::median(slowdowns) };
             rates.extend(loaded.map(|rate| rate * slowdown));
         }
-        let full = self.points.last().map_or(0.0, |last| median_or_zero(&last.rates));
+        let full_load = self.points.last().map_or(0.0, |last| median_or_zero(&last.rates));
         // An interval as wide as the range of the known loads contains no information.
-        Some(ProgramBandwidth { rates, full }).filter(|drawn| drawn.uncertainty() < full)
+        Some(ProgramBandwidth { rates, full_load }).filter(|drawn| drawn.uncertainty() < full_load)
     }
 }
 
@@ -140,7 +140,7 @@ impl ProgramBandwidth {
 
     /// True if the confidence interval is so short that the estimate takes precedence over all later estimates.
     fn is_sharp(&self) -> bool {
-        self.uncertainty() <= SHARP * self.full
+        self.uncertainty() <= SHARP * self.full_load
     }
 
     /// Returns an upper bound of the bandwidth if the confidence interval includes zero, so that no traffic is
@@ -157,7 +157,9 @@ const SHARP: f64 = 0.2;
 
 /// Returns the estimate to use, with its index: the first estimate with a short confidence interval, otherwise the one
 /// with the shortest interval. `estimates` are ordered by how much their reporters disturb the program, least first.
-pub(super) fn best(estimates: &[Option<ProgramBandwidth>]) -> Option<(usize, &ProgramBandwidth)> {
+pub(super) fn best_estimate(
+    estimates: &[Option<ProgramBandwidth>],
+) -> Option<(usize, &ProgramBandwidth)> {
     let known = estimates.iter().enumerate();
     let known = known.filter_map(|(number, drawn)| Some((number, drawn.as_ref()?)));
     if let Some(found) = known.clone().find(|(_, drawn)| drawn.is_sharp()) {
@@ -265,7 +267,7 @@ mod tests {
             let drawn = calibration(rate, 1.0, 60).program_bandwidth().unwrap();
             let found = stats::median(&drawn.rates);
             assert!((found - rate).abs() < 2e9, "{rate}: {found}");
-            assert_eq!((drawn.full, drawn.bound_without_traffic()), (40e9, None));
+            assert_eq!((drawn.full_load, drawn.bound_without_traffic()), (40e9, None));
         }
     }
 
@@ -286,16 +288,18 @@ mod tests {
 
     #[test]
     fn first_estimate_with_a_narrow_interval_is_used() {
-        let wide = ProgramBandwidth { rates: vec![1e9, 2e9, 3e9, 4e9, 5e9, 6e9], full: 9e9 };
-        let narrow = ProgramBandwidth { rates: vec![3e9; 6], full: 9e9 };
-        let few = ProgramBandwidth { rates: vec![3e9; 2], full: 9e9 };
+        let wide = ProgramBandwidth { rates: vec![1e9, 2e9, 3e9, 4e9, 5e9, 6e9], full_load: 9e9 };
+        let narrow = ProgramBandwidth { rates: vec![3e9; 6], full_load: 9e9 };
+        let few = ProgramBandwidth { rates: vec![3e9; 2], full_load: 9e9 };
         let estimates = [None, Some(wide), Some(few), Some(narrow.clone())];
-        assert_eq!(best(&estimates).unwrap().0, 3);
-        assert!(best(&[None]).is_none());
+        assert_eq!(best_estimate(&estimates).unwrap().0, 3);
+        assert!(best_estimate(&[None]).is_none());
         // A short interval of a reporter that does not disturb the program is sufficient.
-        let first =
-            ProgramBandwidth { rates: vec![3e9, 3.1e9, 3.2e9, 3.3e9, 3.4e9, 3.5e9], full: 9e9 };
-        assert_eq!(best(&[Some(first), Some(narrow)]).unwrap().0, 0);
+        let first = ProgramBandwidth {
+            rates: vec![3e9, 3.1e9, 3.2e9, 3.3e9, 3.4e9, 3.5e9],
+            full_load: 9e9,
+        };
+        assert_eq!(best_estimate(&[Some(first), Some(narrow)]).unwrap().0, 0);
     }
 
     #[test]

@@ -3,14 +3,15 @@
 
 use super::{CellPart, Family, FamilyCell, FamilyView, Member, PathMemory, PathRun, with_mix};
 use crate::config::CurveConfig;
-use crate::loaded::{self, AT_KNEE};
-use crate::matrix::MIN_ON_NODE;
+use crate::loaded::{self, KNEE_BANDWIDTH};
+use crate::matrix::MIN_LOCAL_SHARE;
 use crate::mix::Mix;
 use crate::run::{self, CurveRun, FigureOutline, TimeConversion, TimedCells};
 use crate::{GAUGE, memory_chase, notice};
 use nodegauge_chase::{MemoryRegion, TIMES_LLC};
 use nodegauge_gauge::family::{
-    self, FoundKnee, KNEE, Knee, LoadPoint, MeasuredPoint, PointNames, SATURATED, SHARES,
+    self, FoundKnee, KNEE_PREFIX, Knee, LOAD_PERCENTS, LoadPoint, MeasuredPoint, PointNames,
+    SATURATED_PREFIX,
 };
 use nodegauge_measure::record::{Measurement, Quoted, Status, Validity};
 use nodegauge_measure::{Bytes, NoticeId, Unit, stats};
@@ -44,14 +45,14 @@ impl FamilyFigures<'_, '_> {
     }
 
     /// Returns the configuration and the validity that all figures of a path on a memory region share.
-    pub(super) fn common(
+    pub(super) fn config_and_validity(
         &self,
         run: &CurveRun<'_>,
         number: usize,
         region: &MemoryRegion,
     ) -> (CurveConfig, Validity) {
         let path = &self.family.paths[number];
-        let (mut config, mut validity) = run.common(self.paths[number].pool, region);
+        let (mut config, mut validity) = run.config_and_validity(self.paths[number].pool, region);
         if let Some(node) = path.from {
             config.from_node = Some(node.0.into());
             config.places_asked = None;
@@ -60,9 +61,9 @@ impl FamilyFigures<'_, '_> {
         if let Some(node) = path.to {
             config.to_node = Some(node.0.into());
             config.memory_policy = Some(path.policy.as_str().to_owned());
-            let got = run::nodes_got(region.mapping());
+            let got = run::actual_nodes(region.mapping());
             config.on_node = got.map(|got| got.get(&node.0).copied().unwrap_or_default());
-            if let Some(share) = config.on_node.filter(|share| share.0 < MIN_ON_NODE) {
+            if let Some(share) = config.on_node.filter(|share| share.0 < MIN_LOCAL_SHARE) {
                 let share = share.in_whole_percent();
                 validity.suspect(format!("only {share} of the memory is on NUMA node {node}"));
             }
@@ -82,9 +83,10 @@ impl FamilyFigures<'_, '_> {
     ) {
         let Some(cell) = self.number(path, member, CellPart::Saturated) else { return };
         let Member { mix, loops, .. } = &self.paths[path].members[member];
-        let (config, mut validity) = self.common(run, path, &self.memories[path].loaded);
+        let (config, mut validity) =
+            self.config_and_validity(run, path, &self.memories[path].load_region);
         let threads = self.family.paths[path].places.len() as u64;
-        let arrays = Bytes(self.family.array * threads);
+        let arrays = Bytes(self.family.array_bytes * threads);
         let caches = run.setup.site.cache_capacity(&self.family.paths[path].cpus());
         if arrays.0 < TIMES_LLC * caches.bytes().map_or(0, |llc| llc.0) {
             let reason = format!(
@@ -105,11 +107,11 @@ impl FamilyFigures<'_, '_> {
         }
         let name = match self.family.view {
             FamilyView::Mix => mix.name().to_owned(),
-            _ => format!("{SATURATED}{mix}"),
+            _ => format!("{SATURATED_PREFIX}{mix}"),
         };
         let value = TimeConversion::Loop(&loops[0], true);
         let figure = FigureOutline { name, quoted: Quoted::Best, value, config, validity };
-        run.add(judged, cell, 0, figure);
+        run.add_figure(judged, cell, 0, figure);
     }
 
     /// Returns the configuration that the points of a curve share, and their validity so far.
@@ -119,17 +121,17 @@ impl FamilyFigures<'_, '_> {
         path: usize,
         member: usize,
     ) -> Option<(CurveConfig, Validity)> {
-        let chased = self.memories[path].chased.as_ref()?;
-        let (mut config, validity) = self.common(run, path, &chased.region);
+        let chase_memory = self.memories[path].chase_memory.as_ref()?;
+        let (mut config, validity) = self.config_and_validity(run, path, &chase_memory.region);
         config.add_order(run.setup.options.order);
-        config.set_bytes = Some(chased.bytes());
+        config.set_bytes = Some(chase_memory.bytes());
         let Member { mix, load, .. } = &self.paths[path].members[member];
         let variant = load.as_ref()?.0.variant();
         if self.family.view == FamilyView::Curves {
             config = with_mix(&config, *mix);
             config.stores = mix.kernel().writes().then(|| mix.stores().name().to_owned());
         }
-        config.loader_bytes = Some(self.family.array * mix.arrays());
+        config.loader_bytes = Some(self.family.array_bytes * mix.arrays());
         config.kernel = Some(variant.kernel().name().to_owned());
         config.isa = Some(variant.shape().isa.name().to_owned());
         Some((config, validity))
@@ -140,7 +142,7 @@ impl FamilyFigures<'_, '_> {
         if self.family.view != FamilyView::Loaded {
             return PointNames::new(mix.name(), share);
         }
-        let step = loaded::step(share);
+        let step = loaded::load_suffix(share);
         let bandwidth = (share > 0).then(|| format!("bandwidth_{step}"));
         PointNames { latency: format!("latency_{step}"), bandwidth }
     }
@@ -154,7 +156,7 @@ impl FamilyFigures<'_, '_> {
         let idle = self.number(path, member, CellPart::Point(0));
         let flushed = idle.and_then(|cell| memory_chase::flushed_load_time(judged, cell, 1));
         let mut points: Vec<MeasuredPoint> = Vec::new();
-        for (number, share) in SHARES.into_iter().enumerate() {
+        for (number, share) in LOAD_PERCENTS.into_iter().enumerate() {
             let Some(cell) = self.number(path, member, CellPart::Point(number)) else { continue };
             let first = run.outcome.measurements.len();
             let mut validity = validity.clone();
@@ -174,12 +176,12 @@ impl FamilyFigures<'_, '_> {
                         loaders: Some(if share > 0 { loaders } else { 0 }),
                         flushed_s: flushed.filter(|_| share == 0),
                         load_share: Some(f64::from(share) / 100.0),
-                        wait_s: load.as_ref().and_then(|(_, times)| times.pause(share)),
+                        wait_s: load.as_ref().and_then(|(_, times)| times.pause_seconds(share)),
                         ..config.clone()
                     },
                     validity: validity.clone(),
                 };
-                run.add(judged, cell, part, figure);
+                run.add_figure(judged, cell, part, figure);
             }
             let figures = &run.outcome.measurements[first..];
             let is_invalid = figures.iter().any(|m| m.validity.status == Status::Invalid);
@@ -200,7 +202,7 @@ impl FamilyFigures<'_, '_> {
         if points.first().is_none_or(|point| point.share > 0) {
             return;
         }
-        if run.outcome.is_interrupted() && points.len() < SHARES.len() {
+        if run.outcome.is_interrupted() && points.len() < LOAD_PERCENTS.len() {
             return;
         }
         let config = CurveConfig {
@@ -225,7 +227,7 @@ fn add_loaded_knee(run: &mut CurveRun<'_>, points: &[MeasuredPoint], mut config:
     let Knee::At { rate, doubt } = family::knee(&curve) else { return };
     // The figure is derived from the points of the curve and has no samples.
     config.basis = Some("linear interpolation between the two nearest loads".to_owned());
-    let m = Measurement::new(GAUGE, run.curve.test(), AT_KNEE, Unit::BytesPerSecond);
+    let m = Measurement::new(GAUGE, run.curve.test(), KNEE_BANDWIDTH, Unit::BytesPerSecond);
     let mut m = m.value(Quoted::Single, rate).config(&config);
     // The figure is at most as valid as the two points from which it is interpolated.
     doubt.into_iter().for_each(|reason| m.doubt(Status::Suspect, reason));
@@ -239,7 +241,7 @@ fn add_knee(run: &mut CurveRun<'_>, mix: Mix, points: &[MeasuredPoint], mut conf
     }
     let Some(FoundKnee { basis, rates, doubts }) = FoundKnee::from_points(points) else { return };
     config.basis = Some(basis.to_string());
-    let name = format!("{KNEE}{mix}");
+    let name = format!("{KNEE_PREFIX}{mix}");
     let m = Measurement::new(GAUGE, run.curve.test(), name, Unit::BytesPerSecond);
     let mut validity = Validity::valid();
     doubts.into_iter().for_each(|reason| validity.suspect(reason));

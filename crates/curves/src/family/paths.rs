@@ -12,11 +12,11 @@ use std::str::FromStr;
 pub enum NodeChoice {
     /// The other options determine the threads or the memory.
     #[default]
-    Placed,
+    FromOptions,
     /// Each node is measured.
     All,
     /// Each node of these ranges is measured.
-    Listed(Vec<NumberRange>),
+    Ranges(Vec<NumberRange>),
 }
 
 impl FromStr for NodeChoice {
@@ -24,7 +24,7 @@ impl FromStr for NodeChoice {
 
     /// Parses `all` or a list of nodes such as `0,2-3`.
     fn from_str(text: &str) -> Result<Self, SyntaxError> {
-        if text == "all" { Ok(Self::All) } else { node_ranges(text).map(Self::Listed) }
+        if text == "all" { Ok(Self::All) } else { node_ranges(text).map(Self::Ranges) }
     }
 }
 
@@ -34,9 +34,9 @@ impl NodeChoice {
     /// Fails if a listed node is not among `known`. `what` describes what the known nodes have, for the message.
     fn nodes(&self, known: &[NumaNodeId], what: &str) -> Result<Vec<Option<NumaNodeId>>, Failure> {
         let ranges = match self {
-            Self::Placed => return Ok(vec![None]),
+            Self::FromOptions => return Ok(vec![None]),
             Self::All => return Ok(known.iter().copied().map(Some).collect()),
-            Self::Listed(ranges) => ranges,
+            Self::Ranges(ranges) => ranges,
         };
         let mut nodes = Vec::new();
         for (first, last) in ranges {
@@ -136,7 +136,7 @@ mod tests {
         assert_eq!(chosen("4,0-1,1"), Ok(vec![4, 0, 1]));
         let refused = chosen("0-2").unwrap_err();
         assert!(refused.starts_with("this machine has no NUMA node 2 with memory"), "{refused}");
-        assert_eq!(NodeChoice::Placed.nodes(&known, "memory").unwrap(), [None]);
+        assert_eq!(NodeChoice::FromOptions.nodes(&known, "memory").unwrap(), [None]);
         assert!("1-".parse::<NodeChoice>().is_err() && "al".parse::<NodeChoice>().is_err());
     }
 }

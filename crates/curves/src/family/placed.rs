@@ -19,7 +19,7 @@ use nodegauge_machine::counters::MemoryCounters;
 use nodegauge_machine::{CpuId, SysRoot};
 use nodegauge_measure::interference::{Cause, CpuTimeReading};
 use nodegauge_measure::record::{Measurement, Quoted, Status, Validity};
-use nodegauge_measure::samples::{OneRegime, Sample};
+use nodegauge_measure::samples::{Sample, SamplesByRegime};
 use nodegauge_measure::schedule::{Limits, Turn, TurnFailure, policy};
 use nodegauge_measure::stats::{self, Better, Summary};
 use nodegauge_measure::{BytesPerSec, Failure, Fraction, Notice, NoticeId, Unit, clock};
@@ -103,7 +103,7 @@ impl ProgramRuns {
         command: &CommandLine,
         places: &[Vec<CpuId>],
     ) -> Result<Self, ArenaError> {
-        run.observer.phase("first run of the program");
+        run.observer.begin_phase("first run of the program");
         let workers = (places.len() / 2).max(1);
         let cpus = places[..workers].iter().flatten().map(|cpu| cpu.0).collect();
         let own = nodegauge_os::own_program().ok();
@@ -131,7 +131,7 @@ impl ProgramRuns {
                 return Err(ArenaError::Loops(Failure::usage(text).hint(hint)));
             }
         };
-        if !run.limits.asked {
+        if !run.limits.is_set_by_user {
             let turns = 2 * ROUNDS * Duration::from_secs_f64(runs.turn_seconds());
             run.limits.budget = run.limits.budget.max(2 * turns);
         }
@@ -212,13 +212,13 @@ pub(super) struct PlacedProgram<'p, 'm> {
     /// Counters of the memory controllers; `None` if they cannot be read.
     pub counters: Option<MemoryCounters>,
     /// Bandwidths according to the counters, one per turn with the chain, bytes per second.
-    pub counted: Vec<f64>,
+    pub counter_rates: Vec<f64>,
 }
 
 impl<'p, 'm> PlacedProgram<'p, 'm> {
     pub(super) fn new(runs: &'p ProgramRuns, path: &'p mut PathRun<'m>) -> Self {
         let counters = MemoryCounters::open(&SysRoot::live()).ok();
-        Self { runs, path, counters, counted: Vec::new() }
+        Self { runs, path, counters, counter_rates: Vec::new() }
     }
 
     /// Runs a turn of the program together with a reporter.
@@ -230,8 +230,14 @@ impl<'p, 'm> PlacedProgram<'p, 'm> {
     ) -> Result<Vec<Sample>, TurnFailure> {
         let Some(chase) = &mut self.path.chase else { return Ok(Vec::new()) };
         let runs = self.runs;
-        let all: Vec<u32> =
-            self.path.pool.observed().iter().flat_map(|one| &one.cpus).map(|cpu| cpu.0).collect();
+        let all: Vec<u32> = self
+            .path
+            .pool
+            .observed_affinities()
+            .iter()
+            .flat_map(|one| &one.cpus)
+            .map(|cpu| cpu.0)
+            .collect();
         let before = CpuTimeReading::now(&all);
         let reading = self.counters.as_ref().and_then(|counters| counters.read().ok());
         let begun = clock::now();
@@ -256,7 +262,7 @@ impl<'p, 'm> PlacedProgram<'p, 'm> {
         if let (Reporter::Chain, Some(counters), Some(start)) = (reporter, &self.counters, reading)
         {
             let moved = counters.read().ok().and_then(|end| counters.traffic(&[(start, end)]));
-            self.counted.extend(moved.map(|moved| moved.total / elapsed));
+            self.counter_rates.extend(moved.map(|moved| moved.total / elapsed));
         }
         Ok(vec![sample])
     }
@@ -271,17 +277,17 @@ impl<'p, 'm> PlacedProgram<'p, 'm> {
         config: CurveConfig,
         validity: Validity,
     ) -> Result<(), ArenaError> {
-        run.observer.phase("calibrating the reporters");
+        run.observer.begin_phase("calibrating the reporters");
         let load = Load::new(self.path.buffers, self.path.blocks);
         let workers = self.runs.workers;
-        let reporters = Reporters { load, others: workers };
+        let reporters = Reporters { load, other_workers: workers };
         let full = KnownLoad { spins: Some(0), time: KNOWN_TIME, start: 0 };
         let Some(chain) = &mut self.path.chase else { return Ok(()) };
         let first = reporters.calibrate(self.path.pool, chain, Reporter::Chain, full)?;
-        let times = LoaderTimes::calibrated(&load, first.seconds[1], workers as u64);
+        let times = LoaderTimes::from_load(&load, first.seconds[1], workers as u64);
         let cells = cells();
         let limits = run.limits;
-        run.observer.phase("running the program and known loads, interleaved");
+        run.observer.begin_phase("running the program and known loads, interleaved");
         let mut series = Series::new(policy::CURVES_WITH_PROGRAM, limits, cells.len());
         series.run(
             &mut |turn: Turn| match cells[turn.cell] {
@@ -295,7 +301,7 @@ impl<'p, 'm> PlacedProgram<'p, 'm> {
                 }
                 ProgramCell::LoadedChain => {
                     let Some(chase) = &mut self.path.chase else { return Ok(Vec::new()) };
-                    let taken = reporters.chase(self.path.pool, chase, KNOWN_TIME);
+                    let taken = reporters.measure_chase(self.path.pool, chase, KNOWN_TIME);
                     Ok(vec![taken.map_err(TurnFailure::from)?])
                 }
             },
@@ -303,7 +309,7 @@ impl<'p, 'm> PlacedProgram<'p, 'm> {
             None,
         )?;
         series.end(&mut run.outcome);
-        let regime = series.one_regime(&run.known_trips());
+        let regime = series.samples_by_regime(&run.known_trips());
         let config = CurveConfig {
             program: Some(self.runs.command.to_string()),
             cpus: Some(vec![self.runs.cpus.clone()]),
@@ -312,7 +318,7 @@ impl<'p, 'm> PlacedProgram<'p, 'm> {
             ..config
         };
         let figures = ProgramFigures { series, regime, cells, config, validity };
-        figures.add(run, &self.counted);
+        figures.add(run, &self.counter_rates);
         Ok(())
     }
 }
@@ -326,7 +332,7 @@ fn unknown_sensitivity(why: &str) -> Notice {
 /// Samples of a run with a program, from which the figures are computed.
 struct ProgramFigures {
     series: Series,
-    regime: OneRegime,
+    regime: SamplesByRegime,
     cells: Vec<ProgramCell>,
     config: CurveConfig,
     validity: Validity,
@@ -422,10 +428,10 @@ impl ProgramFigures {
         // The limit is the rate of the full known load with the chain, which does not disturb the load.
         let alone = self.seconds(ProgramCell::Known(Reporter::Chain, FULL_SHARE), 1);
         if !alone.is_empty() {
-            let full = 1.0 / stats::median(&alone);
-            estimates.iter_mut().flatten().for_each(|drawn| drawn.full = full);
+            let full_load = 1.0 / stats::median(&alone);
+            estimates.iter_mut().flatten().for_each(|drawn| drawn.full_load = full_load);
         }
-        let Some((number, drawn)) = drawn::best(&estimates) else {
+        let Some((number, drawn)) = drawn::best_estimate(&estimates) else {
             let text = "the bandwidth of the program is unknown: a known load on its CPUs does \
                         not change the readings";
             run.outcome.notices.push(notice(NoticeId::Method, text));
@@ -444,10 +450,10 @@ impl ProgramFigures {
             run.outcome.measurements.push(m.with_validity(validity));
             return;
         }
-        let ProgramBandwidth { rates, full } = drawn;
+        let ProgramBandwidth { rates, full_load } = drawn;
         let m =
             self.figure(run, BANDWIDTH, unit, basis).with_samples(Quoted::Median, rates.clone());
-        let m = m.limit(*full, "reads at full rate on the CPUs of the program");
+        let m = m.limit(*full_load, "reads at full_load rate on the CPUs of the program");
         run.outcome.measurements.push(m.with_validity(validity));
     }
 

@@ -34,7 +34,7 @@ pub(crate) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<F
     let count = paths.len() as u64;
     let threads = paths.iter().map(|path| path.places.len()).max().unwrap_or(1) as u64;
     let mut size = setup.largest(notices);
-    if setup.options.largest.is_none() {
+    if setup.options.max_working_set.is_none() {
         let of_paths =
             paths.iter().map(|path| memory_working_set(setup.site.cache_capacity(&path.cpus())));
         size = of_paths.max().unwrap_or(size);
@@ -44,19 +44,19 @@ pub(crate) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<F
     let arrays = mixes.iter().map(|mix| mix.arrays()).max().unwrap_or(1);
     let usable = setup.usable();
     let needed = size * ((1 + arrays) * count);
-    let mut array = (size.0 / threads).next_multiple_of(BLOCK as u64);
+    let mut array_bytes = (size.0 / threads).next_multiple_of(BLOCK as u64);
     if needed > usable {
         let room = (usable.0 / count).saturating_sub(size.0);
-        array = (room / arrays / threads) & !(BLOCK as u64 - 1);
-        if setup.options.largest.is_some() || array < 16 * BLOCK as u64 {
+        array_bytes = (room / arrays / threads) & !(BLOCK as u64 - 1);
+        if setup.options.max_working_set.is_some() || array_bytes < 16 * BLOCK as u64 {
             return Err(too_large("a chain and the arrays of the mixes", needed, usable));
         }
-        let taken = Bytes(array * threads);
+        let taken = Bytes(array_bytes * threads);
         let text = format!("arrays are {taken} instead of {size}, which exceeds the usable memory");
         notices.push(notice(NoticeId::Clamped, text));
     }
-    let rest = Bytes((usable.0 / count).saturating_sub(array * arrays * threads));
-    let chased = Some(SetRange::from_setup(setup, size, rest));
+    let rest = Bytes((usable.0 / count).saturating_sub(array_bytes * arrays * threads));
+    let chase_sets = Some(SetRange::from_setup(setup, size, rest));
     let shown: Vec<String> = paths
         .iter()
         .filter(|path| path.places.len() == 2)
@@ -69,7 +69,7 @@ pub(crate) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<F
         notices.push(notice(NoticeId::Assumed, text));
     }
     let program = setup.options.program.clone();
-    Ok(Family { view: FamilyView::Curves, paths, mixes, chased, array, arrays, program })
+    Ok(Family { view: FamilyView::Curves, paths, mixes, chase_sets, array_bytes, arrays, program })
 }
 
 /// Plans the measurement of latency under load.
@@ -91,8 +91,8 @@ pub(crate) fn plan_loaded(
         view: FamilyView::Loaded,
         paths: vec![MemoryPath::from_placement(setup)],
         mixes: vec![Mix::Reads],
-        chased: Some(SetRange::from_setup(setup, set, Bytes(usable.0 - set.0))),
-        array: (set.0 / loaders).next_multiple_of(BLOCK as u64),
+        chase_sets: Some(SetRange::from_setup(setup, set, Bytes(usable.0 - set.0))),
+        array_bytes: (set.0 / loaders).next_multiple_of(BLOCK as u64),
         arrays: 1,
         program: None,
     })
@@ -111,18 +111,18 @@ pub(crate) fn plan_mix(
     let arrays = Mix::ALL.iter().map(|mix| mix.arrays()).max().unwrap_or(1);
     let usable = setup.usable();
     let needed = size * arrays;
-    let mut array = (size.0 / threads) & !4095;
+    let mut array_bytes = (size.0 / threads) & !4095;
     if needed > usable {
-        array = (usable.0 / arrays / threads) & !4095;
-        if setup.options.largest.is_some() || array == 0 {
+        array_bytes = (usable.0 / arrays / threads) & !4095;
+        if setup.options.max_working_set.is_some() || array_bytes == 0 {
             return Err(too_large("a mix of four arrays", needed, usable));
         }
-        let taken = Bytes(array * threads);
+        let taken = Bytes(array_bytes * threads);
         let text = format!("arrays are {taken} instead of {size}, which exceeds the usable memory");
         notices.push(notice(NoticeId::Clamped, text));
     }
     let mixes = mix::available_mixes(Mix::ALL, notices);
     let paths = vec![MemoryPath::from_placement(setup)];
     let view = FamilyView::Mix;
-    Ok(Family { view, paths, mixes, chased: None, array, arrays, program: None })
+    Ok(Family { view, paths, mixes, chase_sets: None, array_bytes, arrays, program: None })
 }

@@ -8,18 +8,21 @@ fn sizes(count: usize) -> impl Iterator<Item = u64> {
 }
 
 /// Returns the dots of curves with these values, at the sizes of [`sizes`].
-fn curves(all: &[&[f64]]) -> Vec<Dot> {
+fn curves(all: &[&[f64]]) -> Vec<CurvePoint> {
     let values = |i: usize| all.iter().map(|curve| curve[i]).collect();
     sizes(all[0].len())
         .enumerate()
-        .map(|(i, bytes)| Dot { bytes, values: values(i), cached: None })
+        .map(|(i, bytes)| CurvePoint { bytes, values: values(i), cached: None })
         .collect()
 }
 
 /// Returns the L1 and L2 of one thread, and a last-level cache with the share of one thread.
 fn reported(l1_kib: u64, l2_kib: u64, whole_kib: u64, l3_kib: u64) -> [MachineCache; 3] {
-    let cache =
-        |level, whole, bytes| MachineCache { level, whole: whole << 10, bytes: bytes << 10 };
+    let cache = |level, total_bytes, bytes| MachineCache {
+        level,
+        total_bytes: total_bytes << 10,
+        bytes: bytes << 10,
+    };
     [cache(1, l1_kib, l1_kib), cache(2, l2_kib, l2_kib), cache(3, whole_kib, l3_kib)]
 }
 
@@ -108,18 +111,18 @@ const ZEN4: [f64; 31] = [
 ];
 
 /// Returns the name, the first and the last working set in KiB of each level.
-fn found(dots: &[Dot], reported: &[MachineCache], guest: bool) -> Vec<(String, u64, u64)> {
+fn found(dots: &[CurvePoint], reported: &[MachineCache], guest: bool) -> Vec<(String, u64, u64)> {
     let kib = |i: usize| dots[i].bytes >> 10;
-    let named = name_levels(dots, levels(dots), reported, guest).into_iter();
+    let named = name_levels(dots, find_levels(dots), reported, guest).into_iter();
     named.map(|n| (n.name, kib(n.level.first), kib(n.level.last))).collect()
 }
 
-fn texts(dots: &[Dot], reported: &[MachineCache]) -> Vec<String> {
-    disagreements(dots, &name_levels(dots, levels(dots), reported, true), reported)
+fn texts(dots: &[CurvePoint], reported: &[MachineCache]) -> Vec<String> {
+    disagreements(dots, &name_levels(dots, find_levels(dots), reported, true), reported)
 }
 
 #[track_caller]
-fn has_levels(dots: &[Dot], reported: &[MachineCache], expected: &[(&str, u64, u64)]) {
+fn has_levels(dots: &[CurvePoint], reported: &[MachineCache], expected: &[(&str, u64, u64)]) {
     let found = found(dots, reported, true);
     let found: Vec<(&str, u64, u64)> = found.iter().map(|(n, x, y)| (n.as_str(), *x, *y)).collect();
     assert_eq!(found, expected);
@@ -224,20 +227,20 @@ fn loads_as_slow_as_flushed_lines_are_memory() {
     let sizes = reported(48, 2048, 4 << 10, 4 << 10);
     let mut zen5_dots = curves(&[&ZEN5]);
     zen5_dots.iter_mut().for_each(|dot| dot.cached = Some(dot.bytes < 16 << 20));
-    let named = name_levels(&zen5_dots, levels(&zen5_dots), &sizes, true);
+    let named = name_levels(&zen5_dots, find_levels(&zen5_dots), &sizes, true);
     assert_eq!(named.iter().map(|n| &*n.name).collect::<Vec<_>>(), ["L1", "L2", "L3", "memory"]);
 }
 
 #[test]
 fn flat_curve_has_one_level_and_slope_has_none() {
     let dots = curves(&[&[5.0, 5.1, 5.0, 4.9, 5.0, 5.05]]);
-    assert_eq!(levels(&dots).iter().map(|level| level.last).collect::<Vec<_>>(), [5]);
-    assert!(levels(&[]).is_empty());
+    assert_eq!(find_levels(&dots).iter().map(|level| level.last).collect::<Vec<_>>(), [5]);
+    assert!(find_levels(&[]).is_empty());
     let slope: Vec<f64> = (0..20).map(|i| 1.25f64.powi(i)).collect();
-    let found = levels(&curves(&[&slope]));
+    let found = find_levels(&curves(&[&slope]));
     assert!(found.is_empty(), "{found:?}");
     // If no caches are reported, a plateau that continues to the end is memory.
-    assert_eq!(name_levels(&dots, levels(&dots), &[], true)[0].name, "memory");
+    assert_eq!(name_levels(&dots, find_levels(&dots), &[], true)[0].name, "memory");
 }
 
 #[test]
@@ -280,7 +283,7 @@ fn levels_are_found_despite_noise_and_outliers() {
     let (mut right, all) = (0usize, 400);
     for seed in 0..all {
         let curve = noisy(&lengths, &[3.2, 5.0, 4.0, 1.0], 0.05, seed + 1);
-        let found = levels(&curves(&[&curve]));
+        let found = find_levels(&curves(&[&curve]));
         let near = |x: usize, y: usize| x.abs_diff(y) <= 1;
         let as_made = |(i, level): (usize, &Level)| {
             let first: usize = lengths[..i].iter().sum();
@@ -311,7 +314,7 @@ proptest! {
         }
         let rates: Vec<f64> = values.iter().map(|seconds| 7.0 / seconds).collect();
         for all in [&[&values[..]][..], &[&values, &rates]] {
-            let found = levels(&curves(all));
+            let found = find_levels(&curves(all));
             prop_assert_eq!(found.len(), lengths.len());
             let mut end = 0;
             for (level, length) in found.iter().zip(&lengths) {

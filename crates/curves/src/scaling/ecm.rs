@@ -44,7 +44,7 @@ impl LoopTimes {
 
     /// Returns the number of cores that saturate the memory interface, at least one; infinite if the transfer time is
     /// zero.
-    pub(crate) fn saturation(self) -> f64 {
+    pub(crate) fn saturation_cores(self) -> f64 {
         if self.transfer > 0.0 { (self.one_core / self.transfer).max(1.0) } else { f64::INFINITY }
     }
 
@@ -114,14 +114,14 @@ mod tests {
         // 2016, listing 4: a long-range stencil on Ivy Bridge, {52 || 54 | 40 | 24 | 48.5} cycles per line, which
         // saturates at 4 cores.
         let stencil = LoopTimes { one_core: 166.5, transfer: 48.5 };
-        assert_eq!(stencil.saturation().ceil(), 4.0);
+        assert_eq!(stencil.saturation_cores().ceil(), 4.0);
         let added = contributions(&[54.0, 94.0, 118.0, 166.5]);
         assert_eq!(added, [54.0, 40.0, 24.0, 48.5]);
         // Hammer, Hager, Eitzinger and Wellein, "Automatic Loop Kernel Analysis and Performance Modeling With
         // Kerncraft", PMBS 2015, table 5: Schönauer's triad on Sandy Bridge and on Haswell.
         let triad = [(47.9, 21.9, 3.0), (44.3, 26.3, 2.0)];
         for (one_core, transfer, saturation) in triad {
-            assert_eq!(LoopTimes { one_core, transfer }.saturation().ceil(), saturation);
+            assert_eq!(LoopTimes { one_core, transfer }.saturation_cores().ceil(), saturation);
         }
     }
 

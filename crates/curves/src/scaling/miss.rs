@@ -4,7 +4,7 @@ use super::KERNELS;
 use crate::GAUGE;
 use crate::config::CurveConfig;
 use nodegauge_arena::names::{PREDICTION, SCALING};
-use nodegauge_gauge::view::sentence::{joined, mark_doubted};
+use nodegauge_gauge::view::sentence::{enumeration, mark_doubted};
 use nodegauge_gauge::view::words::count_with_noun;
 use nodegauge_kernels::Kernel;
 use nodegauge_measure::record::{Measurement, Status};
@@ -54,7 +54,7 @@ impl ComparedFigure<'_> {
 }
 
 /// Returns the measured figures that have a prediction, in the order of the kernels.
-pub(crate) fn compared(figures: &[Measurement]) -> Vec<ComparedFigure<'_>> {
+pub(crate) fn compared_figures(figures: &[Measurement]) -> Vec<ComparedFigure<'_>> {
     let mut found = Vec::new();
     for predicted in figures.iter().filter(|m| m.gauge == GAUGE && m.test == PREDICTION) {
         let config: CurveConfig = predicted.read_config();
@@ -83,11 +83,11 @@ pub(crate) fn prediction_errors_in_words(of: &[ComparedFigure<'_>]) -> Option<St
     }
     let limit = TOLERANCE.in_whole_percent();
     (!texts.is_empty())
-        .then(|| format!("predictions are missed by more than {limit}: {}", joined(&texts)))
+        .then(|| format!("predictions are missed by more than {limit}: {}", enumeration(&texts)))
 }
 
 /// Returns a sentence about the number of kernels that are predicted correctly; `None` if there are no predictions.
-pub(crate) fn share_in_words(of: &[ComparedFigure<'_>]) -> Option<String> {
+pub(crate) fn correct_share_in_words(of: &[ComparedFigure<'_>]) -> Option<String> {
     let mut kernels = 0;
     let mut right = 0;
     for kernel in KERNELS {
@@ -134,20 +134,20 @@ mod tests {
             figures.push(figure(SCALING, kernel, threads, measured));
             figures.push(figure(PREDICTION, kernel, threads, predicted));
         }
-        let of = compared(&figures);
+        let of = compared_figures(&figures);
         assert_eq!(of.len(), 5);
         let expected = "predictions are missed by more than 10 %: triad with 1 thread is 30 % faster than predicted \
                         (13.00 GB/s instead of 10.00 GB/s) and read with 2 threads is 15 % slower than predicted \
                         (17.00 GB/s instead of 20.00 GB/s)";
         assert_eq!(prediction_errors_in_words(&of).unwrap(), expected);
-        let share = share_in_words(&of).unwrap();
+        let share = correct_share_in_words(&of).unwrap();
         assert_eq!(
             share,
             "1 of 3 kernels are within 10 % of their prediction at every number of threads"
         );
         figures[0].validity.suspect("disturbed");
-        let doubted = compared(&figures);
-        assert!(share_in_words(&doubted).unwrap().ends_with("(suspect)"));
+        let doubted = compared_figures(&figures);
+        assert!(correct_share_in_words(&doubted).unwrap().ends_with("(suspect)"));
         // A suspect figure of one kernel does not affect another kernel.
         assert_eq!(prediction_errors_in_words(&doubted).unwrap(), expected);
     }
@@ -155,8 +155,8 @@ mod tests {
     #[test]
     fn figures_without_predictions_are_not_compared() {
         let figures = [figure(SCALING, Kernel::Copy, 1, 10.0)];
-        assert!(compared(&figures).is_empty());
+        assert!(compared_figures(&figures).is_empty());
         assert_eq!(prediction_errors_in_words(&[]), None);
-        assert_eq!(share_in_words(&[]), None);
+        assert_eq!(correct_share_in_words(&[]), None);
     }
 }

@@ -5,7 +5,8 @@ use crate::GAUGE;
 use crate::levels::MEMORY;
 use nodegauge_arena::names::{FAMILY, LADDER, LATENCY, LOADED, MATRIX, MIX, SCALING};
 use nodegauge_gauge::view::sentence::{
-    capitalise, joined, mark_doubted, number_with_noun, quotable, quoted, superlative, verb,
+    capitalise, enumeration, mark_doubted, number_with_noun, quotable_figures, superlative,
+    value_in_words, verb_form,
 };
 use nodegauge_measure::record::{Measurement, Record, Status};
 use nodegauge_measure::{Bytes, Unit, stats};
@@ -67,10 +68,12 @@ fn by_level(curves: &Curves<'_>, kind: &str) -> Vec<String> {
     let Some(largest) = largest else { return parts };
     let (m, config) = largest;
     if is_memory_latency(largest) {
-        parts.extend(quoted(m).map(|value| format!("{value} in memory{}", cache_remark(largest))));
+        parts.extend(
+            value_in_words(m).map(|value| format!("{value} in memory{}", cache_remark(largest))),
+        );
     } else if config.level.is_none() {
         let set = Bytes(config.set_bytes.unwrap_or(0));
-        parts.extend(quoted(m).map(|value| format!("{value} in a working set of {set}")));
+        parts.extend(value_in_words(m).map(|value| format!("{value} in a working set of {set}")));
     }
     parts
 }
@@ -81,22 +84,22 @@ fn ladder(of: &[CurvesFigure<'_>]) -> Option<String> {
     let parts = by_level(&curves, kernel);
     let threads = of.first()?.1.threads.unwrap_or(1);
     let who = number_with_noun(threads, "thread");
-    let does = verb(threads, "sustain");
-    (!parts.is_empty()).then(|| format!("{who} {does} {} ({kernel})", joined(&parts)))
+    let does = verb_form(threads, "sustain");
+    (!parts.is_empty()).then(|| format!("{who} {does} {} ({kernel})", enumeration(&parts)))
 }
 
 fn latency(of: &[CurvesFigure<'_>]) -> Option<String> {
     let curves = Curves::new(of, |config| config.pages.as_ref().map(|pages| pages.asked.as_str()));
     let pages = curves.kinds.last()?;
     let parts = by_level(&curves, pages);
-    (!parts.is_empty()).then(|| format!("A load takes {} ({pages} pages)", joined(&parts)))
+    (!parts.is_empty()).then(|| format!("A load takes {} ({pages} pages)", enumeration(&parts)))
 }
 
 fn loaded(of: &[CurvesFigure<'_>]) -> Option<String> {
     let without_load = at_load(of, Unit::Seconds, Some(0.0))?;
-    let idle = quoted(without_load.0)? + &cache_remark(without_load);
-    let full = at_load(of, Unit::Seconds, Some(1.0)).and_then(|(m, _)| quoted(m));
-    let rate = at_load(of, Unit::BytesPerSecond, Some(1.0)).and_then(|(m, _)| quoted(m));
+    let idle = value_in_words(without_load.0)? + &cache_remark(without_load);
+    let full = at_load(of, Unit::Seconds, Some(1.0)).and_then(|(m, _)| value_in_words(m));
+    let rate = at_load(of, Unit::BytesPerSecond, Some(1.0)).and_then(|(m, _)| value_in_words(m));
     let full = full.map(|time| {
         let at = rate.map(|rate| format!(" of {rate}")).unwrap_or_default();
         format!(" and {time} under the full load{at}")
@@ -116,7 +119,7 @@ fn loaded(of: &[CurvesFigure<'_>]) -> Option<String> {
 }
 
 fn mix(of: &[CurvesFigure<'_>]) -> Option<String> {
-    let mixes = quotable(of, |figure| figure.0);
+    let mixes = quotable_figures(of, |figure| figure.0);
     let (m, config) = mixes.into_iter().max_by(|(a, _), (b, _)| a.cmp_value(b))?;
     let counts = [(config.reads, "read"), (config.writes, "written")].into_iter();
     let parts: Vec<String> = counts
@@ -125,7 +128,7 @@ fn mix(of: &[CurvesFigure<'_>]) -> Option<String> {
         })
         .collect();
     let what = if parts.is_empty() { m.name.clone() } else { parts.join(" for ") };
-    let value = quoted(m)?;
+    let value = value_in_words(m)?;
     let text = superlative(
         "which mix is the fastest",
         [*m],

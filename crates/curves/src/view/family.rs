@@ -2,8 +2,8 @@
 
 use super::{CurvesFigure, evidence, memory_latency};
 use crate::family::{BANDWIDTH, BANDWIDTH_BELOW, LATENCY, NAMES, SENSITIVITY, SLOWDOWN};
-use nodegauge_gauge::family::{self, FamilyFigure, IDLE, KNEE, SATURATED};
-use nodegauge_gauge::view::sentence::{capitalise, quoted, verb};
+use nodegauge_gauge::family::{self, FamilyFigure, IDLE_PREFIX, KNEE_PREFIX, SATURATED_PREFIX};
+use nodegauge_gauge::view::sentence::{capitalise, value_in_words, verb_form};
 use nodegauge_gauge::view::words;
 use nodegauge_gauge::view::{Block, ChartSeries, ColumnUnit, DotConnection, Section};
 use nodegauge_measure::BytesPerSec;
@@ -13,8 +13,8 @@ use nodegauge_measure::record::Measurement;
 type Path = (Option<u64>, Option<u64>);
 
 /// True if the view can show a figure.
-pub(super) fn shows((m, config): &CurvesFigure<'_>) -> bool {
-    let is_found = m.name.starts_with(SATURATED) || m.name.starts_with(KNEE);
+pub(super) fn can_show((m, config): &CurvesFigure<'_>) -> bool {
+    let is_found = m.name.starts_with(SATURATED_PREFIX) || m.name.starts_with(KNEE_PREFIX);
     config.load_share.is_some() || is_found || NAMES.contains(&&*m.name)
 }
 
@@ -70,7 +70,7 @@ fn program_point(of: &[CurvesFigure<'_>]) -> Option<ChartSeries> {
 
 /// Returns a value with its interval: `10.20 GB/s (9.800 GB/s to 10.60 GB/s)`.
 fn with_interval(m: &Measurement) -> Option<String> {
-    let value = quoted(m)?;
+    let value = value_in_words(m)?;
     let ends = m.summary.as_ref().and_then(|summary| summary.ci95);
     let ends = ends.map(|ends| ends.map(|end| m.unit.in_words(end)));
     Some(ends.map_or_else(|| value.clone(), |[low, high]| format!("{value} ({low} to {high})")))
@@ -81,21 +81,21 @@ fn program_in_words(of: &[CurvesFigure<'_>]) -> Option<String> {
     if let Some((m, _)) = program_figure(of, BANDWIDTH_BELOW) {
         return Some(format!(
             "the program has no measurable memory traffic: less than {}",
-            quoted(m)?
+            value_in_words(m)?
         ));
     }
     let (m, _) = program_figure(of, BANDWIDTH)?;
     let share = m.limit.as_ref().map(|limit| {
         format!(", {} of the read rate of its CPUs", limit.fraction.in_whole_percent())
     });
-    Some(format!("the program uses {}{}", quoted(m)?, share.unwrap_or_default()))
+    Some(format!("the program uses {}{}", value_in_words(m)?, share.unwrap_or_default()))
 }
 
 /// Adds the lines about the program to a section.
 fn add_program(of: &[CurvesFigure<'_>], section: &mut Section) {
     let Some((_, config)) = of.iter().find(|(m, _)| NAMES.contains(&&*m.name)) else { return };
     let command = config.program.clone().unwrap_or_default();
-    let cpus = words::places(config.cpus.as_deref().unwrap_or_default());
+    let cpus = words::places_in_words(config.cpus.as_deref().unwrap_or_default());
     section.note("program", format!("{command}, on cpus {cpus}"));
     let lines = [
         (BANDWIDTH, "draws"),
@@ -112,23 +112,25 @@ fn add_program(of: &[CurvesFigure<'_>], section: &mut Section) {
 }
 
 /// Adds the view of the family.
-pub(super) fn view(of: &[CurvesFigure<'_>], section: &mut Section) {
+pub(super) fn add_view(of: &[CurvesFigure<'_>], section: &mut Section) {
     let figures = curve_figures(of);
-    section.push(family::table(&figures)).gap();
-    let mut bandwidths = of.iter().filter(|(m, _)| m.name.starts_with(SATURATED));
+    section.push(family::table(&figures)).push_gap();
+    let mut bandwidths = of.iter().filter(|(m, _)| m.name.starts_with(SATURATED_PREFIX));
     let limit = bandwidths.find_map(|(m, _)| m.limit.as_ref());
     if let Some(chart) = family::chart(&figures, "rate of the loading threads", program_point(of)) {
         section.push(chart);
     }
     let mix = "lines read : lines written, -nt: non-temporal stores";
     let words = family::describe_columns(&figures, mix, "the other threads", "all threads");
-    section.gap().push(Block::Text(words));
-    if let Some(text) = of.iter().find(|(m, _)| m.name.starts_with(IDLE)).and_then(memory_latency) {
+    section.push_gap().push(Block::Text(words));
+    if let Some(text) =
+        of.iter().find(|(m, _)| m.name.starts_with(IDLE_PREFIX)).and_then(memory_latency)
+    {
         section.push(Block::Text(format!("idle: {text}")));
     }
     add_program(of, section);
     let loaders = of.iter().filter_map(|(_, config)| config.loaders).max().unwrap_or(0);
-    let load = verb(loaders, "load");
+    let load = verb_form(loaders, "load");
     let what = format!("1 thread measures latency, {loaders} {load} the memory");
     evidence(section, of, what);
     if let Some(limit) = limit {

@@ -1,9 +1,9 @@
 //! Views of matrices: between NUMA nodes, and between CPUs.
 
 use super::{CurvesFigure, cache_remark, evidence, memory_latency, value};
-use nodegauge_gauge::view::sentence::{capitalise, joined, value_range};
+use nodegauge_gauge::view::sentence::{capitalise, enumeration, value_range};
 use nodegauge_gauge::view::{
-    Block, ColumnList, ColumnUnit, Picture, Section, Table, TableCell, grouped,
+    Block, ColumnList, ColumnUnit, Picture, Section, Table, TableCell, group_by_key,
 };
 use nodegauge_kernels::Kernel;
 use nodegauge_measure::{Bytes, Fraction, Unit, stats};
@@ -43,7 +43,7 @@ fn is_write((_, config): &CurvesFigure<'_>) -> bool {
 }
 
 /// Adds the views of both matrices.
-pub(super) fn view(of: &[CurvesFigure<'_>], section: &mut Section) {
+pub(super) fn add_view(of: &[CurvesFigure<'_>], section: &mut Section) {
     let mut rates = pair_figures(of, "n", Unit::BytesPerSecond);
     let writes: Vec<CurvesFigure<'_>> = rates.extract_if(.., |figure| is_write(figure)).collect();
     let cpus = pair_figures(of, "cpu", Unit::Seconds);
@@ -52,18 +52,18 @@ pub(super) fn view(of: &[CurvesFigure<'_>], section: &mut Section) {
         let title = if writes.is_empty() { "GB/s" } else { "GB/s read" };
         section
             .push(grid(&rates, title, shown))
-            .picture(map("bandwidth between NUMA nodes", &rates));
+            .push_picture(map("bandwidth between NUMA nodes", &rates));
         if !writes.is_empty() {
             section
-                .gap()
+                .push_gap()
                 .push(grid(&writes, "GB/s written", shown))
-                .picture(map("write bandwidth between NUMA nodes", &writes));
+                .push_picture(map("write bandwidth between NUMA nodes", &writes));
         }
         section
-            .gap()
+            .push_gap()
             .push(grid(&times, "ns", shown))
-            .picture(map("latency between NUMA nodes", &times))
-            .gap();
+            .push_picture(map("latency between NUMA nodes", &times))
+            .push_gap();
         let text =
             "row: NUMA node whose cores read; column: NUMA node of the memory; latency of one core";
         section.push(Block::Text(text.to_owned()));
@@ -73,7 +73,7 @@ pub(super) fn view(of: &[CurvesFigure<'_>], section: &mut Section) {
             let flushed = grid(&times, "ns, flushed", |(_, config)| {
                 ColumnUnit::NANOSECONDS.cell(Some(config.flushed_s.unwrap_or(f64::NAN)))
             });
-            section.gap().push(flushed).gap();
+            section.push_gap().push(flushed).push_gap();
             let set = times.iter().find_map(|(_, config)| config.set_bytes).unwrap_or(0);
             section.push(Block::Text(format!(
                 "ns: a chase through {}, with its TLB misses; flushed: lines flushed from all \
@@ -98,21 +98,21 @@ pub(super) fn view(of: &[CurvesFigure<'_>], section: &mut Section) {
         return;
     }
     if !rates.is_empty() {
-        section.gap();
+        section.push_gap();
     }
     let unit = time_unit(&cpus);
     if numbers(&cpus).len() <= MAX_CPUS {
         let text = "core-to-core latency, half of a round trip of a cache line".to_owned();
         let table = grid(&cpus, &unit.symbol(), |(m, _)| unit.value(m));
-        section.push(table).gap().push(Block::Text(text));
+        section.push(table).push_gap().push(Block::Text(text));
     }
-    section.picture(map("core-to-core latency", &cpus));
+    section.push_picture(map("core-to-core latency", &cpus));
     let classes = by_distance(&cpus, unit);
     if !classes.rows.is_empty() {
-        section.gap().push(classes);
+        section.push_gap().push(classes);
     }
     if let Some(text) = lines_in_words(&cpus) {
-        section.gap().push(Block::Text(text));
+        section.push_gap().push(Block::Text(text));
     }
 }
 
@@ -171,7 +171,7 @@ fn memory_range(of: &[CurvesFigure<'_>], with_local: bool) -> Option<String> {
     let units = [Unit::BytesPerSecond, Unit::Seconds];
     let parts: Vec<String> =
         units.into_iter().filter_map(|unit| pair_range(of, "n", unit, with_local)).collect();
-    (!parts.is_empty()).then(|| joined(&parts))
+    (!parts.is_empty()).then(|| enumeration(&parts))
 }
 
 /// Returns the numbers of all NUMA nodes or CPUs in these figures, ascending.
@@ -228,11 +228,12 @@ fn grid(
         ));
     }
     let kind = of.first().and_then(pair).map_or("", |(kind, ..)| kind);
-    let columns = ColumnList::<u32>::new().left(unit, |from| format!("{kind}{from}")).each(
-        &numbers,
-        |to| format!("{kind}{to}"),
-        |from, to| at(of, kind, *from, **to).map_or_else(TableCell::default, &cell_of),
-    );
+    let columns =
+        ColumnList::<u32>::new().left(unit, |from| format!("{kind}{from}")).columns_for_each(
+            &numbers,
+            |to| format!("{kind}{to}"),
+            |from, to| at(of, kind, *from, **to).map_or_else(TableCell::default, &cell_of),
+        );
     // Nodes without CPUs cannot read, so they have no row.
     let reading =
         numbers.iter().filter(|from| numbers.iter().any(|to| at(of, kind, **from, *to).is_some()));
@@ -242,7 +243,7 @@ fn grid(
 /// Returns a table with the smallest, the median and the largest value of each class of distance, nearest first.
 fn by_distance(of: &[CurvesFigure<'_>], unit: ColumnUnit) -> Table {
     let known = of.iter().filter_map(|(m, config)| Some((config.distance?.name(), m.value?)));
-    let rows = grouped(known, |(class, _)| *class).into_iter();
+    let rows = group_by_key(known, |(class, _)| *class).into_iter();
     let rows = rows
         .map(|(class, own)| (class, own.into_iter().map(|(_, value)| value).collect::<Vec<f64>>()));
     let columns = ColumnList::<(&str, Vec<f64>)>::new()
@@ -310,7 +311,7 @@ mod tests {
         let figures: Vec<CurvesFigure<'_>> =
             to.iter().flat_map(|to| [(&rate, to.clone()), (&time, to.clone())]).collect();
         let mut section = Section::new("matrix");
-        view(&figures, &mut section);
+        add_view(&figures, &mut section);
         let reported = "n1 is the memory of device 0009:01:00.0".to_owned();
         assert!(section.blocks.contains(&Block::Text(reported)));
         let Some(Block::Table(table)) = section.blocks.first() else { panic!("no table") };

@@ -3,9 +3,12 @@
 use super::{CurvesFigure, distinct, evidence, value};
 use crate::config::CurveConfig;
 use crate::mix::Mix;
-use crate::scaling::{CORE_KERNELS, KERNELS, compared, contributions, core_name, share_in_words};
-use nodegauge_gauge::family::SATURATED;
-use nodegauge_gauge::view::sentence::{capitalise, number_with_noun, quoted, verb};
+use crate::scaling::{
+    CORE_KERNELS, KERNELS, compared_figures, contributions, correct_share_in_words,
+    one_core_figure_name,
+};
+use nodegauge_gauge::family::SATURATED_PREFIX;
+use nodegauge_gauge::view::sentence::{capitalise, number_with_noun, value_in_words, verb_form};
 use nodegauge_gauge::view::{
     Block, Chart, ChartSeries, ColumnList, ColumnUnit, Scale, Section, TableCell,
 };
@@ -14,7 +17,7 @@ use nodegauge_measure::record::{Measurement, Record};
 use nodegauge_measure::{Bytes, BytesPerSec, Fraction, Unit};
 
 /// True if the views of measured and of predicted figures can show a figure.
-pub(super) fn shows((m, config): &CurvesFigure<'_>) -> bool {
+pub(super) fn can_show((m, config): &CurvesFigure<'_>) -> bool {
     m.unit == Unit::BytesPerSecond && config.kernel.is_some() && config.threads.is_some()
 }
 
@@ -24,7 +27,7 @@ fn named<'a>(of: &'a [CurvesFigure<'a>], name: &str) -> Option<&'a CurvesFigure<
 
 /// True if a figure is for a number of threads, and neither for a level nor for a mix.
 fn has_no_level((m, config): &CurvesFigure<'_>) -> bool {
-    config.level.is_none() && !m.name.starts_with(SATURATED)
+    config.level.is_none() && !m.name.starts_with(SATURATED_PREFIX)
 }
 
 /// Returns the figure of a kernel with a number of threads.
@@ -61,7 +64,7 @@ fn count_cell(count: Option<u64>) -> String {
 fn added_times(of: &[CurvesFigure<'_>], levels: &[&str], kernel: Kernel) -> Vec<f64> {
     let mut times = Vec::new();
     for level in levels {
-        let rate = named(of, &core_name(kernel, level)).and_then(|(m, _)| m.value);
+        let rate = named(of, &one_core_figure_name(kernel, level)).and_then(|(m, _)| m.value);
         let Some(rate) = rate else { break };
         times.push(LINE as f64 / rate);
     }
@@ -77,47 +80,50 @@ fn add_levels(of: &[CurvesFigure<'_>], levels: &[&str], section: &mut Section) {
             let set = own.and_then(|(_, config)| config.thread_bytes);
             set.map_or_else(|| "-".to_owned(), |set| Bytes(set).to_string())
         })
-        .each(
+        .columns_for_each(
             CORE_KERNELS,
             |kernel| kernel.to_string(),
-            |level, kernel| value(named(of, &core_name(*kernel, level))),
+            |level, kernel| value(named(of, &one_core_figure_name(*kernel, level))),
         );
-    section.push(rates.table(levels)).gap();
-    let times = ColumnList::<&str>::new().left("ns per line", |level| (*level).to_owned()).each(
-        CORE_KERNELS,
-        |kernel| kernel.to_string(),
-        |level, kernel| {
-            let place = levels.iter().position(|known| known == level).unwrap_or(0);
-            ColumnUnit::NANOSECONDS.cell(added_times(of, levels, *kernel).get(place).copied())
-        },
-    );
-    section.push(times.table(levels)).gap();
+    section.push(rates.table(levels)).push_gap();
+    let times = ColumnList::<&str>::new()
+        .left("ns per line", |level| (*level).to_owned())
+        .columns_for_each(
+            CORE_KERNELS,
+            |kernel| kernel.to_string(),
+            |level, kernel| {
+                let place = levels.iter().position(|known| known == level).unwrap_or(0);
+                ColumnUnit::NANOSECONDS.cell(added_times(of, levels, *kernel).get(place).copied())
+            },
+        );
+    section.push(times.table(levels)).push_gap();
 }
 
 /// Adds the view of the measured figures.
-pub(super) fn view(of: &[CurvesFigure<'_>], section: &mut Section) {
-    let columns =
-        ColumnList::<Option<u64>>::new().right("threads", |count| count_cell(*count)).each(
+pub(super) fn add_view(of: &[CurvesFigure<'_>], section: &mut Section) {
+    let columns = ColumnList::<Option<u64>>::new()
+        .right("threads", |count| count_cell(*count))
+        .columns_for_each(
             kernels(of),
             |kernel| (*kernel).to_owned(),
             |count, kernel| value(at(of, kernel, *count)),
         );
-    section.push(columns.table(counts(of))).gap();
+    section.push(columns.table(counts(of))).push_gap();
     let levels = distinct(of.iter().filter_map(|(_, config)| config.level.as_deref()));
     if !levels.is_empty() {
         add_levels(of, &levels, section);
     }
-    let mixes = of.iter().filter(|(m, _)| m.name.starts_with(SATURATED));
+    let mixes = of.iter().filter(|(m, _)| m.name.starts_with(SATURATED_PREFIX));
     let mixes: Vec<&CurvesFigure<'_>> = mixes.collect();
     if !mixes.is_empty() {
         let of_mixes = ColumnList::<&CurvesFigure<'_>>::new()
-            .left("mix", |(m, _)| m.name.trim_start_matches(SATURATED).to_owned())
+            .left("mix", |(m, _)| m.name.trim_start_matches(SATURATED_PREFIX).to_owned())
             .right("all", |figure| value(Some(figure)))
             .right("of limit", |(m, _)| {
                 let limit = m.limit.as_ref();
                 limit.map_or_else(|| "-".to_owned(), |limit| limit.fraction.to_string())
             });
-        section.push(of_mixes.table(&mixes)).gap();
+        section.push(of_mixes.table(&mixes)).push_gap();
     }
     section.push(Block::Text(format!(
         "GB/s, counted as in STREAM; one core: bandwidth in each level; ns per line: time that the level adds per {LINE} B; \
@@ -165,22 +171,22 @@ fn curves(of: &[CurvesFigure<'_>], number: usize, kernel: &str) -> [ChartSeries;
 }
 
 /// Adds the view of the predictions, with the chart of the measured and the predicted curves.
-pub(super) fn prediction(of: &[CurvesFigure<'_>], section: &mut Section) {
+pub(super) fn add_prediction(of: &[CurvesFigure<'_>], section: &mut Section) {
     let columns = ColumnList::<CurvesFigure<'_>>::new()
         .right("threads", |(_, config)| count_cell(config.threads))
         .values("measured", ColumnUnit::GB_PER_S, |(_, config)| config.measured)
         .right("predicted", |figure| value(Some(figure)))
         .right_or_dash("miss", miss_in_words);
-    let mut table = columns.empty();
+    let mut table = columns.empty_table();
     let mut series = Vec::new();
     for (number, kernel) in kernels(of).into_iter().enumerate() {
         let own: Vec<&CurvesFigure<'_>> =
             counts(of).into_iter().filter_map(|count| at(of, kernel, count)).collect();
-        table.heading(heading(kernel, own.first().map(|(_, config)| config)));
+        table.push_heading(heading(kernel, own.first().map(|(_, config)| config)));
         columns.add_rows(&mut table, own);
         series.extend(curves(of, number, kernel));
     }
-    section.push(table).gap();
+    section.push(table).push_gap();
     let ticks = counts(of).into_iter().flatten().map(|count| count as f64).collect();
     section.push(Chart {
         title: "bandwidth by the number of threads, measured and predicted".to_owned(),
@@ -191,7 +197,7 @@ pub(super) fn prediction(of: &[CurvesFigure<'_>], section: &mut Section) {
         series,
         ..Chart::default()
     });
-    section.gap().push(Block::Text(
+    section.push_gap().push(Block::Text(
         "GB/s; predicted from one core and from all threads with the mix of the kernel; miss: measured compared with \
          predicted; capital letters: predicted"
             .to_owned(),
@@ -221,9 +227,9 @@ pub(super) fn conclusion(record: &Record, of: &[CurvesFigure<'_>]) -> Option<Str
     let own = at(of, Kernel::Triad.name(), Some(all)).map(|(m, _)| *m);
     let measured = own.and_then(|m: &Measurement| {
         let who = number_with_noun(all, "thread");
-        Some(format!("{who} {} {} of triad", verb(all, "sustain"), quoted(m)?))
+        Some(format!("{who} {} {} of triad", verb_form(all, "sustain"), value_in_words(m)?))
     });
-    let predicted = share_in_words(&compared(&record.measurements));
+    let predicted = correct_share_in_words(&compared_figures(&record.measurements));
     let parts: Vec<String> = measured.into_iter().chain(predicted).collect();
     (!parts.is_empty()).then(|| capitalise(&parts.join("; ")))
 }

@@ -5,8 +5,8 @@ use super::blas::VendorBlas;
 use super::compile;
 use super::context::Context;
 use crate::driver::{
-    Arg, Blas, Copy, DeviceBuffer, DeviceError, DeviceKernel, DeviceProgram, Handle, HostMemory,
-    LaunchGrid, Mark, OpenDevice, Queue,
+    Arg, Blas, BufferCopy, DeviceBuffer, DeviceError, DeviceKernel, DeviceProgram, Handle,
+    HostMemory, LaunchGrid, Mark, OpenDevice, Queue,
 };
 use crate::info::{ClockState, DeviceInfo};
 use crate::kernels::KernelSource;
@@ -90,7 +90,7 @@ impl OpenDevice for OpenedDevice {
     }
 
     fn state(&self) -> Option<ClockState> {
-        let gpu = self.management.as_ref()?.at(self.info.pci.as_deref()?)?;
+        let gpu = self.management.as_ref()?.gpu_state(self.info.pci.as_deref()?)?;
         // One of the listed processes is this process. It cannot be identified by its ID, which may differ in the
         // driver's PID namespace. Processes on other slices do not affect this slice.
         let processes = gpu.processes.as_ref().filter(|_| self.info.slice.is_none());
@@ -215,19 +215,19 @@ impl Queue for Stream {
         unsafe { api.launch(function, groups, 1, 1, items, 1, 1, 0, stream, args, null_mut()) }
     }
 
-    unsafe fn copy(&mut self, copy: Copy<'_>, bytes: usize) -> Result<(), DeviceError> {
+    unsafe fn copy(&mut self, copy: BufferCopy<'_>, bytes: usize) -> Result<(), DeviceError> {
         let api = self.context.enter()?;
         let stream = self.stream.raw;
         // SAFETY: the buffers are long enough, and the caller guarantees that they live.
         unsafe {
             match copy {
-                Copy::In(from, to) => {
+                BufferCopy::HostToDevice(from, to) => {
                     api.copy_in(to.handle_for(bytes), from.address_for(bytes), bytes, stream)
                 }
-                Copy::Out(from, to) => {
+                BufferCopy::DeviceToHost(from, to) => {
                     api.copy_out(to.address_for(bytes), from.handle_for(bytes), bytes, stream)
                 }
-                Copy::Across(from, to) => {
+                BufferCopy::DeviceToDevice(from, to) => {
                     self.reach(from.context);
                     self.reach(to.context);
                     let from = from.handle_for(bytes);

@@ -3,7 +3,7 @@
 use super::api::{CudaApi, VendorApi};
 use super::compile::EMBEDDED_BUILDS;
 use super::{ATTRIBUTES, OpenedDevice, describe, matrix_peak, peaks, with_nvml_cause};
-use crate::driver::{Arg, Copy, DeviceBuffer, FailureClass, LaunchGrid, OpenDevice, Queue};
+use crate::driver::{Arg, BufferCopy, DeviceBuffer, FailureClass, LaunchGrid, OpenDevice, Queue};
 use crate::kernels::{self, KernelSource};
 use nodegauge_kernels::{Array, Element, SCALAR};
 use nodegauge_machine::devices::nvml::{GpuState, NvmlError, NvmlReading};
@@ -77,7 +77,7 @@ impl Bench {
         // SAFETY: both buffers are long enough and live until the queue is done.
         unsafe {
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), host.start.as_ptr(), bytes.len());
-            self.queue.copy(Copy::In(&host, memory), bytes.len()).unwrap();
+            self.queue.copy(BufferCopy::HostToDevice(&host, memory), bytes.len()).unwrap();
         }
         self.queue.wait().unwrap();
     }
@@ -86,7 +86,7 @@ impl Bench {
         let host = self.device.host(memory.bytes, false).unwrap();
         // SAFETY: both buffers are long enough, live until the queue is done, and are not shared.
         let bytes = unsafe {
-            self.queue.copy(Copy::Out(memory, &host), memory.bytes).unwrap();
+            self.queue.copy(BufferCopy::DeviceToHost(memory, &host), memory.bytes).unwrap();
             self.queue.wait().unwrap();
             std::slice::from_raw_parts(host.start.as_ptr(), memory.bytes)
         };
@@ -142,7 +142,7 @@ fn kernels_receive_arrays_scalar_and_length() {
             bench.launch(&source, &name, &args, LaunchGrid::new(groups, items));
             let expected = |i: usize| {
                 let elements = [0, 1, 2, 3].map(|array| before[array][i]);
-                kernel.kernel.reference(source.element, elements, SCALAR)
+                kernel.kernel.reference_value(source.element, elements, SCALAR)
             };
             let what = format!("{} {source:?}", kernel.name);
             match kernel.writes {

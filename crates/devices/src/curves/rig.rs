@@ -1,9 +1,9 @@
 //! Chain and arrays in device memory. One group of the kernel follows the chain, and the other groups load the memory.
 
 use super::DeviceMix;
-use crate::bench::numbers;
+use crate::bench::read_numbers;
 use crate::driver::{
-    Arg, Copy, DeviceBuffer, DeviceError, DeviceKernel, FailureClass, HostMemory, LaunchGrid,
+    Arg, BufferCopy, DeviceBuffer, DeviceError, DeviceKernel, FailureClass, HostMemory, LaunchGrid,
     OpenDevice, Queue,
 };
 use crate::info::Class;
@@ -46,10 +46,10 @@ const STATE_WORDS: usize = 4;
 
 /// Parameters of a launch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct LoadedWork {
+pub(super) struct LaunchParameters {
     pub mix: DeviceMix,
     /// Number of rounds of the wait loop after each block; `None` if no group loads the memory.
-    pub pause: Option<u64>,
+    pub pause_rounds: Option<u64>,
     /// Number of steps of the chain; 0 if all groups load the memory.
     pub steps: u64,
     /// Maximum number of blocks per group.
@@ -58,7 +58,7 @@ pub(super) struct LoadedWork {
 
 /// Result of a launch.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct LoadedResult {
+pub(super) struct LaunchResult {
     /// Time by the device's clock, seconds.
     pub seconds: f64,
     /// Number of bytes that the load read and wrote.
@@ -77,14 +77,14 @@ pub(super) struct MixTimes {
 impl MixTimes {
     /// Returns the number of rounds of the wait loop after each block for a rate of `share` percent of the full rate;
     /// `None` if `share` is 0, without load.
-    pub(super) fn pause(self, share: u32) -> Option<u64> {
+    pub(super) fn pause_rounds(self, share: u32) -> Option<u64> {
         let wait = self.block * (100.0 / f64::from(share) - 1.0);
         (share > 0).then(|| (wait / self.round.max(1e-12)) as u64)
     }
 
     /// Returns the pause after each block, seconds.
     pub(super) fn pause_seconds(self, share: u32) -> Option<f64> {
-        self.pause(share).map(|rounds| rounds as f64 * self.round)
+        self.pause_rounds(share).map(|rounds| rounds as f64 * self.round)
     }
 }
 
@@ -98,12 +98,12 @@ pub(super) struct Rig {
     /// Distance between elements of the chain, bytes.
     pub stride: usize,
     /// Number of loading groups, without the group of the chain.
-    pub loaders: usize,
+    pub load_groups: usize,
     pub items: usize,
     /// Number of steps of a chain that takes [`LAUNCH_SECONDS`].
     pub steps: u64,
     /// Description of the first wrong result; `None` if all results are right.
-    pub wrong: Option<String>,
+    pub wrong_result: Option<String>,
     /// Successor of each element in the chain, as an element index.
     next: Vec<u32>,
     /// Element at which the next launch begins the chain.
@@ -145,11 +145,12 @@ impl Rig {
         let element = if info.double { Element::F64 } else { Element::F32 };
         let items = if is_cpu { 1 } else { ITEMS.min(info.largest_group.max(1)) };
         let units = info.units.max(1) as usize;
-        let loaders = if is_cpu { units.saturating_sub(1).max(1) } else { units * GROUPS_PER_UNIT };
+        let load_groups =
+            if is_cpu { units.saturating_sub(1).max(1) } else { units * GROUPS_PER_UNIT };
         let vector = WIDTH as usize * element.bytes() as usize;
         // Whole blocks of all groups, so that no group reads a block of another.
         let tile = LOADED_BLOCK * items * vector;
-        let array_bytes = (bytes / tile).max(loaders + 1) * tile;
+        let array_bytes = (bytes / tile).max(load_groups + 1) * tile;
         let stride = STRIDES[usize::from(is_cpu)];
         let count = (bytes / stride).clamp(2, u32::MAX as usize);
         let chain_bytes = count * stride;
@@ -165,7 +166,7 @@ impl Rig {
                 device.allocate(array_bytes)?,
                 device.allocate(array_bytes)?,
             ],
-            out: device.allocate((loaders + 1) * items * vector)?,
+            out: device.allocate((load_groups + 1) * items * vector)?,
             chain: device.allocate(chain_bytes)?,
             state: device.allocate(state_bytes)?,
             here: [device.host(state_bytes, false)?, device.host(state_bytes, false)?],
@@ -175,12 +176,12 @@ impl Rig {
             at: 0,
             start: 0,
             steps: FEW_STEPS,
-            wrong: None,
+            wrong_result: None,
             element,
             array_bytes,
             chain_bytes,
             stride,
-            loaders,
+            load_groups,
             items,
         };
         rig.write_chain()?;
@@ -206,7 +207,7 @@ impl Rig {
             all[element * words] = u64::from(*next) * words as u64;
         }
         // SAFETY: both buffers have this length and live until the queue is done.
-        unsafe { self.queue.copy(Copy::In(&host, &self.chain), self.chain_bytes) }?;
+        unsafe { self.queue.copy(BufferCopy::HostToDevice(&host, &self.chain), self.chain_bytes) }?;
         self.queue.wait()
     }
 
@@ -227,7 +228,7 @@ impl Rig {
         DeviceError::check_end_request()?;
         for array in &self.arrays {
             let args = [Arg::Memory(array), self.scalar(ONE), Arg::U64(self.vectors())];
-            let grid = LaunchGrid::new(self.loaders, self.items);
+            let grid = LaunchGrid::new(self.load_groups, self.items);
             // SAFETY: the arguments match the kernel's parameters; the array has this number of vectors.
             unsafe { self.queue.launch(kernel, &args, grid) }?;
         }
@@ -237,8 +238,12 @@ impl Rig {
     /// Determines the number of steps of a chain that takes [`LAUNCH_SECONDS`].
     fn find_steps(&mut self) -> Result<(), DeviceError> {
         for _ in 0..3 {
-            let work =
-                LoadedWork { mix: DeviceMix::Reads, pause: None, steps: self.steps, limit: 0 };
+            let work = LaunchParameters {
+                mix: DeviceMix::Reads,
+                pause_rounds: None,
+                steps: self.steps,
+                limit: 0,
+            };
             let each = self.launch(work)?.seconds / self.steps as f64;
             let steps = (LAUNCH_SECONDS / each.max(1e-12)) as u64;
             self.steps = steps.clamp(FEW_STEPS, 1 << 26);
@@ -257,12 +262,13 @@ impl Rig {
         let mut limit = 16;
         let mut block = 0.0;
         for _ in 0..4 {
-            let work = LoadedWork { mix, pause: Some(0), steps: 0, limit };
+            let work = LaunchParameters { mix, pause_rounds: Some(0), steps: 0, limit };
             block = self.launch(work)?.seconds / limit as f64;
             limit = ((LAUNCH_SECONDS / block.max(1e-12)) as u64).clamp(16, 1 << 24);
         }
         let few = (limit / 64).max(4);
-        let paused = LoadedWork { mix, pause: Some(PROBE_ROUNDS), steps: 0, limit: few };
+        let paused =
+            LaunchParameters { mix, pause_rounds: Some(PROBE_ROUNDS), steps: 0, limit: few };
         let slow = self.launch(paused)?.seconds / few as f64;
         let round = ((slow - block) / PROBE_ROUNDS as f64).max(SHORTEST_ROUND);
         Ok(MixTimes { block, round })
@@ -275,7 +281,7 @@ impl Rig {
         times: MixTimes,
     ) -> Result<f64, DeviceError> {
         let limit = ((LAUNCH_SECONDS / times.block.max(1e-12)) as u64).clamp(16, 1 << 24);
-        let done = self.launch(LoadedWork { mix, pause: Some(0), steps: 0, limit })?;
+        let done = self.launch(LaunchParameters { mix, pause_rounds: Some(0), steps: 0, limit })?;
         Ok(done.seconds / done.bytes)
     }
 
@@ -287,14 +293,14 @@ impl Rig {
         times: MixTimes,
         share: u32,
     ) -> Result<Vec<f64>, DeviceError> {
-        let pause = times.pause(share);
+        let pause_rounds = times.pause_rounds(share);
         // The load ends with the chain, or at the latest after this number of blocks.
         let limit = (LOAD_TIMEOUT * LAUNCH_SECONDS / times.block.max(1e-12)) as u64 + 16;
         let short = (self.steps / SHORT_CHAIN_RATIO).max(1);
-        let shorter = self.launch(LoadedWork { mix, pause, steps: short, limit })?;
-        let long = self.launch(LoadedWork { mix, pause, steps: self.steps, limit })?;
+        let shorter = self.launch(LaunchParameters { mix, pause_rounds, steps: short, limit })?;
+        let long = self.launch(LaunchParameters { mix, pause_rounds, steps: self.steps, limit })?;
         let mut parts = vec![step_time(shorter.seconds, short, long.seconds, self.steps)];
-        if pause.is_some() {
+        if pause_rounds.is_some() {
             if long.bytes == 0.0 {
                 return Err(DeviceError::new(
                     FailureClass::Unsupported,
@@ -309,10 +315,11 @@ impl Rig {
     }
 
     /// Launches the kernel once and checks at which element the chain ends.
-    fn launch(&mut self, work: LoadedWork) -> Result<LoadedResult, DeviceError> {
-        let LoadedWork { mix, pause, steps, limit } = work;
+    fn launch(&mut self, work: LaunchParameters) -> Result<LaunchResult, DeviceError> {
+        let LaunchParameters { mix, pause_rounds, steps, limit } = work;
         let words = (self.stride / size_of::<u64>()) as u64;
-        let groups = if pause.is_some() { self.loaders + usize::from(steps > 0) } else { 1 };
+        let groups =
+            if pause_rounds.is_some() { self.load_groups + usize::from(steps > 0) } else { 1 };
         let is_cpu = self.device.info().class == Class::Cpu;
         let tiles = self.vectors() / (LOADED_BLOCK * self.items) as u64;
         self.start = (self.start + tiles / 7 + 1) % tiles;
@@ -327,7 +334,7 @@ impl Rig {
             Arg::U64(mix as u64),
             Arg::U64(self.vectors()),
             Arg::U64(self.start),
-            Arg::U64(pause.unwrap_or(0)),
+            Arg::U64(pause_rounds.unwrap_or(0)),
             Arg::U64(limit),
             Arg::U64(u64::from(self.at) * words),
             Arg::U64(steps),
@@ -337,11 +344,11 @@ impl Rig {
         let grid = LaunchGrid::new(groups, self.items);
         // SAFETY: the arguments match the kernel's parameters, and all buffers live until the queue is done.
         let (from, to) = unsafe {
-            self.queue.copy(Copy::In(&self.here[0], &self.state), bytes)?;
+            self.queue.copy(BufferCopy::HostToDevice(&self.here[0], &self.state), bytes)?;
             let from = self.queue.mark()?;
             self.queue.launch(&self.kernel, &args, grid)?;
             let to = self.queue.mark()?;
-            self.queue.copy(Copy::Out(&self.state, &self.here[1]), bytes)?;
+            self.queue.copy(BufferCopy::DeviceToHost(&self.state, &self.here[1]), bytes)?;
             (from, to)
         };
         self.queue.submit()?;
@@ -358,15 +365,15 @@ impl Rig {
             let expected = (u64::from(self.at) * words) as u32;
             if state[2] != expected {
                 let text = format!("the chain ended at {} instead of {expected}", state[2]);
-                self.wrong.get_or_insert(text);
+                self.wrong_result.get_or_insert(text);
             }
         }
-        Ok(LoadedResult { seconds, bytes: f64::from(state[3]) * self.block_bytes(mix) })
+        Ok(LaunchResult { seconds, bytes: f64::from(state[3]) * self.block_bytes(mix) })
     }
 
     /// Compares every element of all arrays with its expected value, and records the first deviation in `wrong`.
     pub(super) fn verify(&mut self) -> Result<(), DeviceError> {
-        let groups = self.loaders;
+        let groups = self.load_groups;
         let counts = self.device.allocate(groups * size_of::<u64>())?;
         let worst = self.device.allocate(groups * size_of::<u64>())?;
         let here = self.device.host(groups * size_of::<u64>(), false)?;
@@ -384,12 +391,13 @@ impl Rig {
             // SAFETY: the arguments match the kernel's parameters; all buffers live until the queue is done.
             unsafe {
                 self.queue.launch(&self.check, &args, LaunchGrid::new(groups, self.items))?;
-                self.queue.copy(Copy::Out(&worst, &here), groups * element)?;
+                self.queue.copy(BufferCopy::DeviceToHost(&worst, &here), groups * element)?;
             }
             self.queue.wait()?;
-            let off = numbers(&here, self.element, groups).into_iter().fold(0.0, f64::max);
+            let off = read_numbers(&here, self.element, groups).into_iter().fold(0.0, f64::max);
             if off > 0.0 {
-                self.wrong.get_or_insert(format!("an element of an array deviates by {off:.1e}"));
+                self.wrong_result
+                    .get_or_insert(format!("an element of an array deviates by {off:.1e}"));
             }
         }
         Ok(())
@@ -424,9 +432,9 @@ mod tests {
     #[test]
     fn pause_lowers_the_rate_to_the_requested_share() {
         let times = MixTimes { block: 3e-6, round: 10e-9 };
-        assert_eq!(times.pause(100), Some(0));
-        assert_eq!(times.pause(50), Some(300));
-        assert_eq!(times.pause(0), None);
+        assert_eq!(times.pause_rounds(100), Some(0));
+        assert_eq!(times.pause_rounds(50), Some(300));
+        assert_eq!(times.pause_rounds(0), None);
         assert!((times.pause_seconds(50).unwrap() - 3e-6).abs() < 1e-9);
     }
 }

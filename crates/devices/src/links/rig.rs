@@ -1,7 +1,7 @@
 //! Buffers in host and device memory, and the copies between these buffers.
 
 use super::{Node, SMALL};
-use crate::driver::{Copy, DeviceBuffer, DeviceError, HostMemory, OpenDevice, Queue};
+use crate::driver::{BufferCopy, DeviceBuffer, DeviceError, HostMemory, OpenDevice, Queue};
 use nodegauge_kernels::numbers::{fill_words, first_wrong_word};
 use nodegauge_measure::Fraction;
 use nodegauge_measure::clock;
@@ -22,25 +22,25 @@ const MAX_CHECKED_BYTES: usize = 16 << 20;
 
 /// Source or destination of a copy, given by the index of its buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum Endpoint {
     Host(usize),
     Device(usize),
 }
 
 /// Copy by one device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Leg {
+pub(super) struct DeviceCopy {
     pub(super) device: usize,
-    pub(super) from: End,
-    pub(super) to: End,
+    pub(super) from: Endpoint,
+    pub(super) to: Endpoint,
 }
 
-impl Leg {
+impl DeviceCopy {
     /// Returns the index of the host buffer if the source or the destination is on the host.
     pub(super) fn host(&self) -> Option<usize> {
         [self.from, self.to].into_iter().find_map(|end| match end {
-            End::Host(host) => Some(host),
-            End::Device(_) => None,
+            Endpoint::Host(host) => Some(host),
+            Endpoint::Device(_) => None,
         })
     }
 }
@@ -52,7 +52,7 @@ pub(super) struct CopyCell {
     pub(super) bytes: u64,
     /// Number of copies per sample and direction.
     pub(super) copies: usize,
-    pub(super) legs: Vec<Leg>,
+    pub(super) device_copies: Vec<DeviceCopy>,
 }
 
 impl CopyCell {
@@ -64,12 +64,12 @@ impl CopyCell {
     /// Returns the clock that measures the time: the host's clock for latencies and for several queues, otherwise the
     /// device's clock.
     pub(super) fn clock(&self) -> &'static str {
-        if self.is_latency() || self.legs.len() > 1 { "host" } else { "device" }
+        if self.is_latency() || self.device_copies.len() > 1 { "host" } else { "device" }
     }
 }
 
 /// Buffer in host memory, with its NUMA node.
-pub(super) struct Host {
+pub(super) struct HostBuffer {
     memory: HostMemory,
     pub(super) pinned: bool,
     /// NUMA node to which the memory was bound.
@@ -84,11 +84,11 @@ pub(super) struct Host {
 pub(super) struct Rig {
     pub(super) cells: Vec<CopyCell>,
     /// Descriptions of copies that delivered wrong data.
-    pub(super) wrong: Vec<String>,
+    pub(super) wrong_copies: Vec<String>,
     queues: HashMap<(usize, usize), Box<dyn Queue>>,
-    pub(super) hosts: Vec<Host>,
+    pub(super) host_buffers: Vec<HostBuffer>,
     /// Buffers in device memory, each with the index of its device.
-    pub(super) memories: Vec<(usize, DeviceBuffer)>,
+    pub(super) device_buffers: Vec<(usize, DeviceBuffer)>,
     devices: Vec<Rc<dyn OpenDevice>>,
 }
 
@@ -96,10 +96,10 @@ impl Rig {
     pub(super) fn new(devices: &[Rc<dyn OpenDevice>]) -> Self {
         Self {
             cells: Vec::new(),
-            wrong: Vec::new(),
+            wrong_copies: Vec::new(),
             queues: HashMap::new(),
-            hosts: Vec::new(),
-            memories: Vec::new(),
+            host_buffers: Vec::new(),
+            device_buffers: Vec::new(),
             devices: devices.to_vec(),
         }
     }
@@ -113,8 +113,8 @@ impl Rig {
         DeviceError::check_end_request()?;
         let memory = self.devices[device].allocate(bytes)?;
         self.devices[device].fill(&memory)?;
-        self.memories.push((device, memory));
-        Ok(self.memories.len() - 1)
+        self.device_buffers.push((device, memory));
+        Ok(self.device_buffers.len() - 1)
     }
 
     /// Allocates a buffer in host memory on a NUMA node and returns its index. A CPU of the node touches the memory
@@ -137,32 +137,48 @@ impl Rig {
             Fraction(on as f64 / (pages.nodes.values().sum::<u64>().max(1)) as f64)
         });
         let bound = (!only).then_some(node.0.0);
-        self.hosts.push(Host { memory, pinned, node: bound, on_node, cpus: node.clone() });
-        Ok(self.hosts.len() - 1)
+        self.host_buffers.push(HostBuffer {
+            memory,
+            pinned,
+            node: bound,
+            on_node,
+            cpus: node.clone(),
+        });
+        Ok(self.host_buffers.len() - 1)
     }
 
     /// Adds a cell with copies that run simultaneously.
-    pub(super) fn add_cell(&mut self, name: &'static str, bytes: u64, legs: Vec<Leg>) {
+    pub(super) fn add_cell(
+        &mut self,
+        name: &'static str,
+        bytes: u64,
+        device_copies: Vec<DeviceCopy>,
+    ) {
         let copies = (MIN_SAMPLE_BYTES / bytes.max(1)).clamp(1, MAX_COPIES) as usize;
-        self.cells.push(CopyCell { name, bytes, copies, legs });
+        self.cells.push(CopyCell { name, bytes, copies, device_copies });
     }
 
     /// Takes a sample of a cell. The sample is the time per copy and direction.
     pub(super) fn take_sample(&mut self, cell: usize) -> Result<Sample, DeviceError> {
         let bytes = self.cells[cell].bytes as usize;
         let copies = self.cells[cell].copies;
-        let legs = self.cells[cell].legs.clone();
+        let device_copies = self.cells[cell].device_copies.clone();
         let latency = self.cells[cell].is_latency();
-        let node = legs.iter().find_map(Leg::host).map(|host| self.hosts[host].cpus.clone());
+        let node = device_copies
+            .iter()
+            .find_map(DeviceCopy::host)
+            .map(|host| self.host_buffers[host].cpus.clone());
         let _binding = node.map(|node| NodeBinding::new(&node, false));
-        for (number, leg) in legs.iter().enumerate() {
+        for (number, leg) in device_copies.iter().enumerate() {
             self.queue(leg.device, number)?;
         }
-        let each: Vec<Option<Copy<'_>>> =
-            legs.iter().map(|leg| leg_copy(&self.hosts, &self.memories, *leg)).collect();
-        let mut queues = leg_queues(&mut self.queues, &legs);
-        let mut begins = Vec::with_capacity(legs.len());
-        let mut ends = Vec::with_capacity(legs.len());
+        let each: Vec<Option<BufferCopy<'_>>> = device_copies
+            .iter()
+            .map(|leg| leg_copy(&self.host_buffers, &self.device_buffers, *leg))
+            .collect();
+        let mut queues = leg_queues(&mut self.queues, &device_copies);
+        let mut begins = Vec::with_capacity(device_copies.len());
+        let mut ends = Vec::with_capacity(device_copies.len());
         // Only calls of the driver are made between the readings of the clock.
         let begun = clock::now();
         for queue in &mut queues {
@@ -188,7 +204,7 @@ impl Rig {
         }
         let host = (clock::now() - begun).as_secs_f64();
         let seconds = match self.cells[cell].clock() {
-            "device" => self.queue(legs[0].device, 0)?.between(&begins[0], &ends[0])?.0,
+            "device" => self.queue(device_copies[0].device, 0)?.between(&begins[0], &ends[0])?.0,
             _ => host,
         };
         Ok(Sample::from_times(vec![seconds / copies as f64]))
@@ -204,9 +220,9 @@ impl Rig {
     }
 
     /// Enqueues a copy in its queue.
-    fn copy(&mut self, number: usize, leg: Leg, bytes: usize) -> Result<(), DeviceError> {
+    fn copy(&mut self, number: usize, leg: DeviceCopy, bytes: usize) -> Result<(), DeviceError> {
         self.queue(leg.device, number)?;
-        let copy = leg_copy(&self.hosts, &self.memories, leg);
+        let copy = leg_copy(&self.host_buffers, &self.device_buffers, leg);
         match (self.queues.get_mut(&(leg.device, number)), copy) {
             // SAFETY: both buffers belong to the rig and live until the queue is done. Each sample waits for its
             // queues, and nothing else uses the buffers.
@@ -218,102 +234,107 @@ impl Rig {
     /// Verifies the copies of each cell: runs all copies of the cell simultaneously on distinct numbers, and compares
     /// every number at the destination with its source.
     pub(super) fn check(&mut self) -> Result<(), DeviceError> {
-        let mut cells: Vec<Vec<Leg>> = Vec::new();
+        let mut cells: Vec<Vec<DeviceCopy>> = Vec::new();
         for cell in &self.cells {
-            if !cells.contains(&cell.legs) {
-                cells.push(cell.legs.clone());
+            if !cells.contains(&cell.device_copies) {
+                cells.push(cell.device_copies.clone());
             }
         }
-        let node = self.hosts[0].cpus.clone();
-        let bytes = MAX_CHECKED_BYTES.min(self.memories[0].1.bytes) & !7;
+        let node = self.host_buffers[0].cpus.clone();
+        let bytes = MAX_CHECKED_BYTES.min(self.device_buffers[0].1.bytes) & !7;
         // Host buffer from which the device buffers are filled and into which they are read.
         let here = self.add_host_buffer(0, &node, true, bytes, false)?;
         let mut copies = 0;
-        for legs in cells {
-            for (leg, copy) in legs.iter().zip(copies..) {
-                let filled = if let End::Host(host) = leg.from { host } else { here };
+        for device_copies in cells {
+            for (leg, copy) in device_copies.iter().zip(copies..) {
+                let filled = if let Endpoint::Host(host) = leg.from { host } else { here };
                 fill_words(self.words(filled, bytes), copy);
-                self.fetch(End::Host(here), leg.from, bytes)?;
+                self.fetch(Endpoint::Host(here), leg.from, bytes)?;
             }
-            for (number, leg) in legs.iter().enumerate() {
+            for (number, leg) in device_copies.iter().enumerate() {
                 self.copy(number, *leg, bytes)?;
             }
-            for (number, leg) in legs.iter().enumerate() {
+            for (number, leg) in device_copies.iter().enumerate() {
                 self.queue(leg.device, number)?.wait()?;
             }
-            for (leg, copy) in legs.iter().zip(copies..) {
-                let arrived = if let End::Host(host) = leg.to { host } else { here };
-                self.fetch(leg.to, End::Host(here), bytes)?;
+            for (leg, copy) in device_copies.iter().zip(copies..) {
+                let arrived = if let Endpoint::Host(host) = leg.to { host } else { here };
+                self.fetch(leg.to, Endpoint::Host(here), bytes)?;
                 if let Some(at) = first_wrong_word(self.words(arrived, bytes), copy) {
                     let from = self.name(leg.from);
                     let to = self.name(leg.to);
-                    let together = if legs.len() > 1 { " (simultaneous copies)" } else { "" };
+                    let together =
+                        if device_copies.len() > 1 { " (simultaneous copies)" } else { "" };
                     let from_byte = at * 8;
                     let way = format!("{from} to {to}{together} from byte {from_byte} on");
-                    if !self.wrong.contains(&way) {
-                        self.wrong.push(way);
+                    if !self.wrong_copies.contains(&way) {
+                        self.wrong_copies.push(way);
                     }
                 }
             }
-            copies += legs.len() as u64;
+            copies += device_copies.len() as u64;
         }
         Ok(())
     }
 
     /// Copies between a device and the host and waits for the end of the copy. Does nothing if neither or both buffers
     /// are on a device.
-    fn fetch(&mut self, from: End, to: End, bytes: usize) -> Result<(), DeviceError> {
-        let ((End::Device(memory), End::Host(_)) | (End::Host(_), End::Device(memory))) =
-            (from, to)
+    fn fetch(&mut self, from: Endpoint, to: Endpoint, bytes: usize) -> Result<(), DeviceError> {
+        let ((Endpoint::Device(memory), Endpoint::Host(_))
+        | (Endpoint::Host(_), Endpoint::Device(memory))) = (from, to)
         else {
             return Ok(());
         };
-        let device = self.memories[memory].0;
-        self.copy(0, Leg { device, from, to }, bytes)?;
+        let device = self.device_buffers[memory].0;
+        self.copy(0, DeviceCopy { device, from, to }, bytes)?;
         self.queue(device, 0)?.wait()
     }
 
     /// Returns the first `bytes` bytes of a host buffer as numbers.
     fn words(&mut self, host: usize, bytes: usize) -> &mut [u64] {
-        let memory = &mut self.hosts[host].memory;
+        let memory = &mut self.host_buffers[host].memory;
         assert!(bytes <= memory.bytes, "{bytes} B do not fit in a buffer of {} B", memory.bytes);
         // SAFETY: the memory is long enough and page-aligned, and no copy is in progress.
         unsafe { std::slice::from_raw_parts_mut(memory.start.cast().as_ptr(), bytes / 8) }
     }
 
     /// Returns the name of a source or destination.
-    fn name(&self, end: End) -> String {
+    fn name(&self, end: Endpoint) -> String {
         match end {
-            End::Host(_) => "host".to_owned(),
-            End::Device(memory) => self.devices[self.memories[memory].0].info().id(),
+            Endpoint::Host(_) => "host".to_owned(),
+            Endpoint::Device(memory) => self.devices[self.device_buffers[memory].0].info().id(),
         }
     }
 }
 
 /// Returns the buffers of a copy; `None` if both buffers are on the host.
 fn leg_copy<'a>(
-    hosts: &'a [Host],
-    memories: &'a [(usize, DeviceBuffer)],
-    leg: Leg,
-) -> Option<Copy<'a>> {
+    host_buffers: &'a [HostBuffer],
+    device_buffers: &'a [(usize, DeviceBuffer)],
+    leg: DeviceCopy,
+) -> Option<BufferCopy<'a>> {
     match (leg.from, leg.to) {
-        (End::Host(from), End::Device(to)) => Some(Copy::In(&hosts[from].memory, &memories[to].1)),
-        (End::Device(from), End::Host(to)) => Some(Copy::Out(&memories[from].1, &hosts[to].memory)),
-        (End::Device(from), End::Device(to)) => {
-            Some(Copy::Across(&memories[from].1, &memories[to].1))
+        (Endpoint::Host(from), Endpoint::Device(to)) => {
+            Some(BufferCopy::HostToDevice(&host_buffers[from].memory, &device_buffers[to].1))
         }
-        (End::Host(_), End::Host(_)) => None,
+        (Endpoint::Device(from), Endpoint::Host(to)) => {
+            Some(BufferCopy::DeviceToHost(&device_buffers[from].1, &host_buffers[to].memory))
+        }
+        (Endpoint::Device(from), Endpoint::Device(to)) => {
+            Some(BufferCopy::DeviceToDevice(&device_buffers[from].1, &device_buffers[to].1))
+        }
+        (Endpoint::Host(_), Endpoint::Host(_)) => None,
     }
 }
 
 /// Returns the existing queues of these copies, in the order of the copies.
 fn leg_queues<'a>(
     queues: &'a mut HashMap<(usize, usize), Box<dyn Queue>>,
-    legs: &[Leg],
+    device_copies: &[DeviceCopy],
 ) -> Vec<&'a mut Box<dyn Queue>> {
     let mut found = Vec::new();
     for ((device, number), queue) in queues {
-        if legs.get(*number).is_some_and(|leg| leg.device == *device) {
+        if device_copies.get(*number).is_some_and(|leg| leg.device == *device) {
             found.push((*number, queue));
         }
     }

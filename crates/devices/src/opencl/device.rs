@@ -4,8 +4,8 @@ use super::api::{NAME, Object, OpenClApi, check, created_object};
 use super::queue::OpenClQueue;
 use super::{NO_EVENTS, words};
 use crate::driver::{
-    CLEARED_PART, DeviceBuffer, DeviceError, DeviceKernel, DeviceProgram, FailureClass, Handle,
-    HostMemory, OpenDevice, Queue, clear,
+    CLEAR_CHUNK_BYTES, DeviceBuffer, DeviceError, DeviceKernel, DeviceProgram, FailureClass,
+    Handle, HostMemory, OpenDevice, Queue, clear,
 };
 use crate::info::{Class, DeviceInfo};
 use crate::kernels::KernelSource;
@@ -209,7 +209,7 @@ impl OpenDevice for OpenClDevice {
         let zero = 0u64;
         let (events, list) = NO_EVENTS;
         let end = buffer.bytes & !(size_of_val(&zero) - 1);
-        for from in (0..end).step_by(CLEARED_PART) {
+        for from in (0..end).step_by(CLEAR_CHUNK_BYTES) {
             DeviceError::check_end_request()?;
             // SAFETY: the part lies in the buffer, and its size is a multiple of that of the pattern.
             let code = unsafe {
@@ -219,7 +219,7 @@ impl OpenDevice for OpenClDevice {
                     (&raw const zero).cast(),
                     size_of_val(&zero),
                     from,
-                    CLEARED_PART.min(end - from),
+                    CLEAR_CHUNK_BYTES.min(end - from),
                     events,
                     list,
                     null_mut(),

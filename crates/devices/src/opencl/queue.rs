@@ -2,7 +2,7 @@
 
 use super::NO_EVENTS;
 use super::api::{Object, OpenClApi, check};
-use crate::driver::{Arg, Copy, DeviceError, DeviceKernel, Handle, LaunchGrid, Mark, Queue};
+use crate::driver::{Arg, BufferCopy, DeviceError, DeviceKernel, Handle, LaunchGrid, Mark, Queue};
 use nodegauge_measure::Seconds;
 use std::ptr::{null, null_mut};
 
@@ -73,14 +73,14 @@ impl Queue for OpenClQueue {
         check("clEnqueueNDRangeKernel", code)
     }
 
-    unsafe fn copy(&mut self, copy: Copy<'_>, bytes: usize) -> Result<(), DeviceError> {
+    unsafe fn copy(&mut self, copy: BufferCopy<'_>, bytes: usize) -> Result<(), DeviceError> {
         let api = self.api;
         let queue = self.object();
         let (events, list) = NO_EVENTS;
         // SAFETY: the buffers are long enough, and the caller guarantees that they live.
         let (call, code) = unsafe {
             match copy {
-                Copy::In(from, to) => {
+                BufferCopy::HostToDevice(from, to) => {
                     let at = from.address_for(bytes);
                     let write = api.clEnqueueWriteBuffer;
                     (
@@ -98,7 +98,7 @@ impl Queue for OpenClQueue {
                         ),
                     )
                 }
-                Copy::Out(from, to) => {
+                BufferCopy::DeviceToHost(from, to) => {
                     let at = to.address_for(bytes);
                     let read = api.clEnqueueReadBuffer;
                     (
@@ -116,7 +116,7 @@ impl Queue for OpenClQueue {
                         ),
                     )
                 }
-                Copy::Across(from, to) => {
+                BufferCopy::DeviceToDevice(from, to) => {
                     let enqueue = api.clEnqueueCopyBuffer;
                     (
                         "clEnqueueCopyBuffer",

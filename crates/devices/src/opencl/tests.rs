@@ -42,7 +42,7 @@ fn opencl_check_counts_wrong_elements() {
                 Arg::U64(n),
             ];
             queue.launch(&check, &args, grid()).unwrap();
-            queue.copy(crate::driver::Copy::Out(&wrong, &host), groups * 8).unwrap();
+            queue.copy(crate::driver::BufferCopy::DeviceToHost(&wrong, &host), groups * 8).unwrap();
         }
         queue.wait().unwrap();
         // SAFETY: the copy is complete, and host memory is page-aligned.

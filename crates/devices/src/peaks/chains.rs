@@ -2,7 +2,8 @@
 
 use crate::config::DevicePeakConfig;
 use crate::driver::{
-    Arg, Copy, DeviceBuffer, DeviceError, DeviceKernel, HostMemory, LaunchGrid, OpenDevice, Queue,
+    Arg, BufferCopy, DeviceBuffer, DeviceError, DeviceKernel, HostMemory, LaunchGrid, OpenDevice,
+    Queue,
 };
 use crate::info::{Class, DeviceInfo};
 use crate::kernels::{CHAINS, FMAS_PER_ROUND, KernelSource};
@@ -152,9 +153,9 @@ impl Chains {
     pub(super) fn check(&mut self) -> Result<f64, DeviceError> {
         let here: HostMemory = self.device.host(self.out.bytes, false)?;
         // SAFETY: both buffers have this length and live until the queue is done.
-        unsafe { self.queue.copy(Copy::Out(&self.out, &here), self.out.bytes) }?;
+        unsafe { self.queue.copy(BufferCopy::DeviceToHost(&self.out, &here), self.out.bytes) }?;
         self.queue.wait()?;
-        let numbers = crate::bench::numbers(&here, self.element, self.numbers());
+        let numbers = crate::bench::read_numbers(&here, self.element, self.numbers());
         let width = self.shape.width as usize;
         let chains = self.shape.chains as usize;
         let mut largest = 0.0_f64;

@@ -1,7 +1,7 @@
 //! DGEMM with the vendor's library, and verification of its result.
 
 use crate::config::DevicePeakConfig;
-use crate::driver::{Blas, Copy, DeviceBuffer, DeviceError, HostMemory, OpenDevice, Queue};
+use crate::driver::{Blas, BufferCopy, DeviceBuffer, DeviceError, HostMemory, OpenDevice, Queue};
 use nodegauge_kernels::Element;
 use nodegauge_kernels::numbers::{factor_element, fill_factor};
 use std::rc::Rc;
@@ -47,7 +47,9 @@ impl Product {
             fill_factor(product.numbers(), number);
             // SAFETY: both buffers have this length and live until the queue is done.
             unsafe {
-                product.queue.copy(Copy::In(&product.here, &product.matrices[number]), bytes)
+                product
+                    .queue
+                    .copy(BufferCopy::HostToDevice(&product.here, &product.matrices[number]), bytes)
             }?;
             product.queue.wait()?;
         }
@@ -84,7 +86,7 @@ impl Product {
         let n = self.n;
         let bytes = n * n * 8;
         // SAFETY: both buffers have this length and live until the queue is done.
-        unsafe { self.queue.copy(Copy::Out(&self.matrices[2], &self.here), bytes) }?;
+        unsafe { self.queue.copy(BufferCopy::DeviceToHost(&self.matrices[2], &self.here), bytes) }?;
         self.queue.wait()?;
         let product = self.numbers();
         let mut worst = 0.0f64;
@@ -101,7 +103,7 @@ impl Product {
 
     /// Returns the largest deviation that rounding can cause in sums of terms below 1/4, in any order of addition
     /// (Higham 2002, section 3.1).
-    pub(super) fn allowed(&self) -> f64 {
+    pub(super) fn tolerance(&self) -> f64 {
         (self.n as f64).sqrt() * f64::EPSILON / 4.0
     }
 

@@ -4,7 +4,7 @@ use super::{DeviceFigure, drivers, heading};
 use crate::config::DeviceCurveConfig;
 use crate::curves::TEST;
 use nodegauge_gauge::family::{self, FamilyFigure};
-use nodegauge_gauge::view::sentence::verb;
+use nodegauge_gauge::view::sentence::verb_form;
 use nodegauge_gauge::view::words::count_with_noun;
 use nodegauge_gauge::view::{Block, Section};
 use nodegauge_measure::{Bytes, BytesPerSec};
@@ -25,18 +25,18 @@ pub(super) fn device_figures<'a>(
 pub(super) fn section(all: &[DeviceFigure<'_, DeviceCurveConfig>]) -> Section {
     let mut section = Section::new(TEST);
     let figures = device_figures(all);
-    section.push(family::table(&figures)).gap();
+    section.push(family::table(&figures)).push_gap();
     if let Some(chart) = family::chart(&figures, "rate of the loading groups", None) {
         section.push(chart);
     }
     let mix = "lines read : lines written";
     let words = family::describe_columns(&figures, mix, "the other groups", "all groups");
-    section.gap().push(Block::Text(words));
+    section.push_gap().push(Block::Text(words));
     if let Some((_, config)) = all.first() {
         let count = config.groups.unwrap_or(0);
         let groups = count_with_noun(count, "group");
         let items = count_with_noun(config.group_items.unwrap_or(0), "work-item");
-        let load = verb(count, "load");
+        let load = verb_form(count, "load");
         let [chain, array] = [config.set_bytes, config.array_bytes]
             .map(|bytes| Bytes(bytes.unwrap_or(0)).to_string());
         section.note(
@@ -51,6 +51,6 @@ pub(super) fn section(all: &[DeviceFigure<'_, DeviceCurveConfig>]) -> Section {
         section.note("limit", format!("{} ({})", BytesPerSec(limit.value), limit.basis));
     }
     drivers(&mut section, all.iter().map(|(_, config)| &config.on));
-    section.doubts(&all.iter().map(|(m, _)| *m).collect::<Vec<_>>());
+    section.push_doubts(&all.iter().map(|(m, _)| *m).collect::<Vec<_>>());
     section
 }

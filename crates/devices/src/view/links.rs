@@ -8,7 +8,7 @@ use crate::links::{
 use nodegauge_gauge::Detail;
 use nodegauge_gauge::view::{
     Block, Chart, ChartSeries, ColumnList, ColumnUnit, HeatMap, HeatMaps, Picture, Scale, Section,
-    TableCell, distinct, grouped,
+    TableCell, distinct, group_by_key,
 };
 use nodegauge_measure::record::Measurement;
 use nodegauge_measure::{Bytes, Seconds, Unit};
@@ -91,13 +91,14 @@ pub(super) fn section(all: &Links<'_>, detail: Detail) -> Section {
         .collect();
     let largest = all.iter().filter_map(|(_, config)| config.message_bytes).max();
     let groups = by_device_and_node(&ones);
-    let columns =
-        ColumnList::<SizeRow<'_>>::new().left("GB/s", |row| Bytes(row.size).to_string()).each(
+    let columns = ColumnList::<SizeRow<'_>>::new()
+        .left("GB/s", |row| Bytes(row.size).to_string())
+        .columns_for_each(
             &COLUMNS,
             |column| column.title.to_owned(),
             |row, column| column.cell(row).unwrap_or_else(|| "-".into()),
         );
-    let table = columns.grouped(groups.iter().map(|(heading, figures)| {
+    let table = columns.grouped_table(groups.iter().map(|(heading, figures)| {
         let sizes: BTreeSet<u64> =
             figures.iter().filter_map(|(_, config)| config.message_bytes).collect();
         (heading.as_str(), sizes.into_iter().map(|size| SizeRow { size, figures }))
@@ -114,7 +115,7 @@ pub(super) fn section(all: &Links<'_>, detail: Detail) -> Section {
             curves.iter().flat_map(|of: &ChartSeries| &of.dots).map(|dot| dot.0).collect();
         ticks.sort_by(f64::total_cmp);
         ticks.dedup();
-        section.gap().push(Chart {
+        section.push_gap().push(Chart {
             title: "copies over size".to_owned(),
             names: ["bytes of a copy", ""],
             x,
@@ -127,13 +128,13 @@ pub(super) fn section(all: &Links<'_>, detail: Detail) -> Section {
     add_node_maps(&mut section, &ones, largest);
     add_device_matrices(&mut section, all);
     add_joint_copies(&mut section, all);
-    section.gap().note(
+    section.push_gap().note(
         "how",
         "medians; single copies timed by the device's clock, simultaneous copies \
          by the host's; 8 B: time until the host detects that the copy is done",
     );
     drivers(&mut section, all.iter().map(|(_, config)| &config.on));
-    section.doubts(&all.iter().map(|(m, _)| *m).collect::<Vec<_>>());
+    section.push_doubts(&all.iter().map(|(m, _)| *m).collect::<Vec<_>>());
     section
 }
 
@@ -143,7 +144,7 @@ fn by_device_and_node<'a>(
 ) -> Vec<(String, Vec<&'a DeviceFigure<'a, LinkConfig>>)> {
     let mut places = Vec::new();
     let nodes = values(ones, |config| config.host_node);
-    for (_, of) in grouped(ones, |(_, config)| config.on.device.clone()) {
+    for (_, of) in group_by_key(ones, |(_, config)| config.on.device.clone()) {
         for node in &nodes {
             let here: Vec<&DeviceFigure<'_, LinkConfig>> =
                 of.iter().filter(|(_, config)| config.host_node == *node).copied().collect();
@@ -207,7 +208,7 @@ fn add_node_maps(section: &mut Section, ones: &Links<'_>, largest: Option<u64>) 
             .map(|node| devices.iter().map(|at| at_node(ones, name, largest, *node, at)).collect())
             .collect(),
     };
-    section.gap().push(HeatMaps {
+    section.push_gap().push(HeatMaps {
         setup: String::new(),
         axes: ["NUMA node", "device"],
         rows: nodes.iter().map(|node| format!("n{node}")).collect(),
@@ -227,7 +228,7 @@ fn add_device_matrices(section: &mut Section, all: &Links<'_>) {
             values(&of, |config| config.on.device.clone()).into_iter().flatten().collect();
         ids.sort();
         let Some((first, _)) = of.first() else { continue };
-        let columns = ColumnList::<String>::new().left(unit, String::clone).each(
+        let columns = ColumnList::<String>::new().left(unit, String::clone).columns_for_each(
             &ids,
             |to| (*to).clone(),
             |from, to| between(&of, from, to).map_or_else(|| "".into(), value),
@@ -238,7 +239,7 @@ fn add_device_matrices(section: &mut Section, all: &Links<'_>) {
         };
         let values = ids.iter().map(row).collect();
         let title = format!("{} of devices", name.replace('_', " "));
-        section.gap().push(table);
+        section.push_gap().push(table);
         section.push(Picture::pair_map(title, first.unit, ids.clone(), values));
         section.push(Block::Text(
             "from the device of the row to the device of the \
@@ -262,10 +263,10 @@ fn add_joint_copies(section: &mut Section, all: &Links<'_>) {
         .left("all devices at the same time, GB/s", |(m, _)| {
             m.name[ALL_PREFIX.len()..].replace('_', " ")
         })
-        .optional("size", |(_, config)| Some(Bytes(config.message_bytes?).to_string()))
+        .right_or_blank("size", |(_, config)| Some(Bytes(config.message_bytes?).to_string()))
         .right("sum", |(m, _)| value(m));
     let table = columns.table(all.iter().filter(|(m, _)| m.name.starts_with(ALL_PREFIX)));
     if !table.rows.is_empty() {
-        section.gap().push(table);
+        section.push_gap().push(table);
     }
 }

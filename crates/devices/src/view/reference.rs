@@ -54,10 +54,10 @@ pub(super) fn section(record: &Record) -> Option<Section> {
             })
         });
     let by_program = rows.chunk_by(|one, next| one.program == next.program);
-    let table = columns.grouped(by_program.map(|own| (own[0].program.clone(), own)));
+    let table = columns.grouped_table(by_program.map(|own| (own[0].program.clone(), own)));
     let mut section = Section::new("device_programs");
     (!all.is_empty()).then(|| {
-        section.push(table).doubts(&all);
+        section.push(table).push_doubts(&all);
         section
     })
 }

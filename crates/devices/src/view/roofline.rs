@@ -5,7 +5,7 @@ use crate::config::{DevicePeakConfig, DeviceStreamConfig};
 use nodegauge_gauge::roofline::{self, Ceiling, Dot, Roofline};
 use nodegauge_gauge::view::{Block, Section, summary_section};
 use nodegauge_kernels::{Element, Kernel};
-use nodegauge_measure::quantity::significant;
+use nodegauge_measure::quantity::format_significant;
 use nodegauge_measure::record::Category;
 use nodegauge_measure::{BytesPerSec, FlopsPerSec};
 
@@ -82,7 +82,7 @@ impl Roof<'_> {
             FlopsPerSec(peak),
             BytesPerSec(triad),
             self.element,
-            significant(peak / triad)
+            format_significant(peak / triad)
         ))
     }
 
@@ -116,7 +116,7 @@ pub(super) fn sections(
     for roof in &roofs {
         if let Some(chart) = roofline::chart(&roof.ceilings(), &roof.dots()) {
             charts.push(Block::Text(format!("roofline of {} in {}", roof.device, roof.element)));
-            charts.push(chart).gap();
+            charts.push(chart).push_gap();
         }
     }
     let ridges: Vec<String> = roofs.iter().filter_map(Roof::ridge).collect();

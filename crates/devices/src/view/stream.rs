@@ -6,10 +6,10 @@ use crate::kernels::babelstream_name;
 use crate::stream::TEST;
 use nodegauge_gauge::Detail;
 use nodegauge_gauge::view::{
-    ColumnList, ColumnUnit, FigureRow, Note, Picture, Section, Step, words,
+    ChartBar, ColumnList, ColumnUnit, FigureRow, Note, Picture, Section, words,
 };
 use nodegauge_kernels::STREAM_ARRAYS;
-use nodegauge_measure::quantity::counted;
+use nodegauge_measure::quantity::count_in_words;
 use nodegauge_measure::record::Measurement;
 use nodegauge_measure::{Bytes, BytesPerSec, Fraction, Unit};
 
@@ -27,16 +27,16 @@ pub(super) fn section(all: &[DeviceFigure<'_, DeviceStreamConfig>], detail: Deta
         .limit_share_as(Fraction::in_tenths)
         .left("loop", |(_, config)| loop_in_words(config));
     let groups = all.chunk_by(|(_, one), (_, next)| row_kind(one) == row_kind(next));
-    let table = columns.grouped(groups.map(|own| (kind_in_words(&own[0].1), own)));
+    let table = columns.grouped_table(groups.map(|own| (kind_in_words(&own[0].1), own)));
     let measurements: Vec<&Measurement> = all.iter().map(|(m, _)| *m).collect();
     let first_device = all.first().and_then(|(_, config)| config.on.device.as_ref());
     let is_one = all.iter().all(|(_, config)| config.on.device.as_ref() == first_device);
     let bars = measurements
         .iter()
-        .map(|m| Step::bar(figure_name(m, is_one), m.value, "").with_validity(m));
+        .map(|m| ChartBar::bar(figure_name(m, is_one), m.value, "").with_validity(m));
     let rates = Picture::bars("best rate of each kernel", Unit::BytesPerSecond, bars);
     let samples = Picture::samples(&measurements, |m| figure_name(m, is_one));
-    section.push(table).push(rates).picture(samples).gap();
+    section.push(table).push(rates).push_picture(samples).push_gap();
     let Some((first, config)) = all.first() else { return section };
     let mul = all.iter().find_map(|(m, _)| {
         let name = babelstream_name(m.name.parse().ok()?)?;
@@ -53,7 +53,7 @@ pub(super) fn section(all: &[DeviceFigure<'_, DeviceStreamConfig>], detail: Deta
     );
     if detail == Detail::Full {
         drivers(&mut section, all.iter().map(|(_, own_config)| &own_config.on));
-        let checks = counted(config.checks.unwrap_or(0) as usize, "time");
+        let checks = count_in_words(config.checks.unwrap_or(0) as usize, "time");
         let worst =
             all.iter().filter_map(|(_, own_config)| own_config.worst_error).fold(0.0, f64::max);
         section.note(
@@ -75,7 +75,7 @@ pub(super) fn section(all: &[DeviceFigure<'_, DeviceStreamConfig>], detail: Deta
             ),
         );
     }
-    section.doubts(&measurements);
+    section.push_doubts(&measurements);
     section.push(Note::new("name", "based on a variant of the STREAM benchmark code"));
     section
 }

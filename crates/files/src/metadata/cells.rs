@@ -26,7 +26,7 @@ pub struct MetadataOptions {
     /// Bytes that are written to each file.
     pub bytes: Bytes,
     /// True to also measure the operations on existing files after the caches of the node were dropped.
-    pub drop: bool,
+    pub drop_caches: bool,
     /// Time budget of the whole run, if the user set one. A run that would exceed it is refused.
     pub budget: Option<Duration>,
     /// Exact number of turns per cell after the warm-up, regardless of the time.
@@ -43,7 +43,7 @@ impl Default for MetadataOptions {
             layouts: DirectoryLayout::ALL.to_vec(),
             fsync: false,
             bytes: Bytes(0),
-            drop: false,
+            drop_caches: false,
             budget: None,
             samples: None,
         }
@@ -60,7 +60,7 @@ pub(super) struct MetadataCell {
     pub(super) layout: DirectoryLayout,
     pub(super) fsync: bool,
     /// True if the caches are dropped before each operation on existing files.
-    pub(super) drops: bool,
+    pub(super) drop_caches: bool,
 }
 
 impl MetadataCell {
@@ -83,7 +83,7 @@ impl MetadataCell {
         if self.fsync {
             words += ", fsync";
         }
-        if self.drops {
+        if self.drop_caches {
             words += ", caches dropped";
         }
         words
@@ -103,7 +103,7 @@ impl MetadataCell {
             layout: self.layout,
             bytes: options.bytes.0,
             fsync: self.fsync,
-            drops: self.drops,
+            drop_caches: self.drop_caches,
             batches: vec![1; operations.len()],
             operations,
         }
@@ -121,7 +121,7 @@ impl MetadataCell {
         MetadataConfig {
             directories: Some(self.layout),
             fsync: Some(self.fsync),
-            dropped: Some(self.drops),
+            dropped: Some(self.drop_caches),
             written_bytes: Some(options.bytes.0).filter(|bytes| *bytes > 0),
             files: Some(files),
             threads: are_threads.then_some(workers),
@@ -132,9 +132,9 @@ impl MetadataCell {
     }
 
     /// Returns the figure name of an operation; `None` if another cell measures the operation.
-    pub(super) fn figure(&self, operation: EntryOperation) -> Option<String> {
+    pub(super) fn figure_name(&self, operation: EntryOperation) -> Option<String> {
         let is_creation = operation == EntryOperation::Create;
-        match (self.fsync, self.drops) {
+        match (self.fsync, self.drop_caches) {
             (true, _) => is_creation.then(|| format!("{operation}_fsync")),
             (false, true) => (!is_creation).then(|| format!("{operation}_first")),
             (false, false) => Some(operation.to_string()),
@@ -146,22 +146,22 @@ impl MetadataCell {
 #[derive(Debug, Clone, Copy, Default)]
 struct Treatment {
     fsync: bool,
-    drops: bool,
+    drop_caches: bool,
 }
 
 /// Returns all cells. Within a folder, cells with `fsync` and then cells with dropped caches follow the other cells.
 pub(super) fn cells(options: &MetadataOptions) -> Vec<MetadataCell> {
     let mut treatments = vec![Treatment::default()];
-    treatments.extend(options.fsync.then_some(Treatment { fsync: true, drops: false }));
-    treatments.extend(options.drop.then_some(Treatment { fsync: false, drops: true }));
+    treatments.extend(options.fsync.then_some(Treatment { fsync: true, drop_caches: false }));
+    treatments.extend(options.drop_caches.then_some(Treatment { fsync: false, drop_caches: true }));
     let mut cells = Vec::new();
     for path in 0..options.paths.len() {
-        for Treatment { fsync, drops } in treatments.iter().copied() {
+        for Treatment { fsync, drop_caches } in treatments.iter().copied() {
             for (workers, count) in options.workers.iter().enumerate() {
                 // A single worker shares its directory with no other worker, so one layout suffices.
                 let layouts = if *count == 1 { 1 } else { options.layouts.len() };
                 for layout in &options.layouts[..layouts] {
-                    cells.push(MetadataCell { path, workers, layout: *layout, fsync, drops });
+                    cells.push(MetadataCell { path, workers, layout: *layout, fsync, drop_caches });
                 }
             }
         }

@@ -1,6 +1,6 @@
 //! Keys of `config` of figures of directory entries.
 
-use crate::config::ClockUsed;
+use crate::config::OperationClock;
 use crate::keys;
 use nodegauge_blocks::entries::DirectoryLayout;
 use nodegauge_measure::keys::shared;
@@ -30,7 +30,7 @@ nodegauge_measure::config! {
         /// Number of operations between two readings of the clock. A latency is the mean over these operations.
         batch: u64 = Observation "operations per clock reading";
         /// The clock that timed single operations.
-        clock: shared::clock as Observation of ClockUsed = "reading it costs a share of an operation";
+        clock: shared::clock as Observation of OperationClock = "reading it costs a share of an operation";
         /// Mean number of bytes that an operation caused to be read from devices.
         device_bytes_per_operation: f64 = Observation "bytes read from devices per operation";
         stopped: shared::stopped;

@@ -3,7 +3,7 @@
 use super::MetadataConfig;
 use super::measured::{MeasuredCell, MeasuredCells};
 use super::plan::MetadataPlan;
-use crate::config::ClockUsed;
+use crate::config::OperationClock;
 use crate::keys::Latencies;
 use crate::{GAUGE, METADATA};
 use nodegauge_blocks::volume::Volume;
@@ -20,19 +20,19 @@ pub(super) fn measurements(
     measured: &MeasuredCells,
     series: &Series,
 ) -> Vec<Measurement> {
-    let judged = series.one_regime(&[]);
+    let judged = series.samples_by_regime(&[]);
     let mut all = Vec::new();
     for (at, of_cell) in measured.cells.iter().enumerate() {
         let files = of_cell.task.files as f64;
         let operations = files * plan.options.workers[of_cell.cell.workers] as f64;
         for (part, operation) in of_cell.operations() {
-            let Some(name) = of_cell.cell.figure(operation) else { continue };
+            let Some(name) = of_cell.cell.figure_name(operation) else { continue };
             let m = Measurement::new(GAUGE, METADATA, name, Unit::OperationsPerSecond);
             let m = series
                 .figure(&judged, (at, part), m, Quoted::Median, &|seconds| operations / seconds);
             let Some(m) = m else { continue };
             let mut config = own_config(plan, measured, of_cell, part);
-            config.stopped = Some(series.stop().to_string());
+            config.stopped = Some(series.stop_reason().to_string());
             let volume = &plan.volumes[of_cell.cell.path];
             let validity = validity(&config, volume);
             all.push(series.judge_figure(at, m.config(&config).with_validity(validity)));
@@ -51,8 +51,10 @@ fn own_config(
     let workers = plan.options.workers[of_cell.cell.workers] as u64;
     let operations = of_cell.turns * files * workers;
     let read = of_cell.read_bytes[part].filter(|_| operations > 0);
-    let clock =
-        ClockUsed { source: measured.clock.source().to_owned(), overhead_s: measured.overhead };
+    let clock = OperationClock {
+        source: measured.clock.source().to_owned(),
+        overhead_s: measured.overhead,
+    };
     MetadataConfig {
         engine: Some(NATIVE.to_owned()),
         operations: Some(operations),

@@ -3,7 +3,7 @@
 use super::cells::{MetadataCell, MetadataOptions};
 use nodegauge_blocks::clock::Clock;
 use nodegauge_blocks::entries::{EntryOperation, EntryPhase, EntryTask, batch_size};
-use nodegauge_blocks::latency::Latency;
+use nodegauge_blocks::latency::LatencyHistogram;
 use nodegauge_measure::Seconds;
 
 /// Measured cells, and the clock that timed single operations.
@@ -21,7 +21,7 @@ pub(super) struct MeasuredCell {
     /// Number of turns after the warm-up.
     pub(super) turns: u64,
     /// Latencies of each operation after the warm-up.
-    pub(super) latencies: Vec<Latency>,
+    pub(super) latencies: Vec<LatencyHistogram>,
     /// Bytes that each operation caused to be read from devices; `None` if they are unknown.
     pub(super) read_bytes: Vec<Option<u64>>,
     pub(super) is_warm: bool,
@@ -33,7 +33,7 @@ impl MeasuredCell {
         Self {
             cell: *cell,
             turns: 0,
-            latencies: task.operations.iter().map(|_| Latency::default()).collect(),
+            latencies: task.operations.iter().map(|_| LatencyHistogram::default()).collect(),
             read_bytes: vec![Some(0); task.operations.len()],
             is_warm: false,
             task,

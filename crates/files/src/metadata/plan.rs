@@ -48,7 +48,7 @@ impl MetadataPlan {
             let volume =
                 Volume::from_folder(path, &root).map_err(|cause| error::unwritable(path, cause))?;
             files = files.min(fitting_files(&options, &volume, &mut notices)?);
-            if options.drop && volume.is_in_memory() {
+            if options.drop_caches && volume.is_in_memory() {
                 let kind = volume.kind.as_deref().unwrap_or_default();
                 let text = format!("{kind} at {path:?} keeps its entries in memory only");
                 return Err(Failure::usage(text).hint("leave out --drop, or use another --path"));
@@ -56,7 +56,7 @@ impl MetadataPlan {
             notices.extend(remote(&volume));
             volumes.push(volume);
         }
-        if options.drop {
+        if options.drop_caches {
             entries::check_drop()?;
         }
         let cells = cells(&options);
@@ -75,7 +75,7 @@ fn fitting_files(
     let wanted = options.files.unwrap_or(MetadataPlan::FILES);
     let unreadable = |cause| error::unwritable(&volume.folder, cause);
     let mut rooms = Vec::new();
-    rooms.extend(volume::inodes(volume).map_err(unreadable)?);
+    rooms.extend(volume::free_inodes(volume).map_err(unreadable)?);
     let (Bytes(free), space) = volume::writable_space(volume).map_err(unreadable)?;
     // Files without content need no space.
     rooms.extend(free.checked_div(options.bytes.0).map(|files| (files, space)));
@@ -128,7 +128,7 @@ mod tests {
 
     fn names(plan: &MetadataPlan, cell: usize) -> Vec<String> {
         let cell = plan.cells[cell];
-        cell.operations().into_iter().filter_map(|operation| cell.figure(operation)).collect()
+        cell.operations().into_iter().filter_map(|operation| cell.figure_name(operation)).collect()
     }
 
     #[test]
@@ -142,9 +142,9 @@ mod tests {
         assert_eq!(cells[3..], [(0, own, true), (1, own, true), (1, shared, true)]);
         assert_eq!(names(&plan, 0), ["create", "stat", "open", "rename", "remove"]);
         assert_eq!(names(&plan, 3), ["create_fsync"]);
-        let dropped = MetadataCell { drops: true, ..plan.cells[0] };
-        assert_eq!(dropped.figure(EntryOperation::Create), None);
-        assert_eq!(dropped.figure(EntryOperation::Stat).as_deref(), Some("stat_first"));
+        let dropped = MetadataCell { drop_caches: true, ..plan.cells[0] };
+        assert_eq!(dropped.figure_name(EntryOperation::Create), None);
+        assert_eq!(dropped.figure_name(EntryOperation::Stat).as_deref(), Some("stat_first"));
     }
 
     #[test]

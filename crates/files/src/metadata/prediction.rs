@@ -45,7 +45,7 @@ pub(super) struct PredictedTurns<'a> {
     /// Number of files per worker.
     pub(super) files: u64,
     /// Number of cells that are kept; the cells after them are left out.
-    pub(super) kept: usize,
+    pub(super) kept_cells: usize,
 }
 
 impl<'a> PredictedTurns<'a> {
@@ -68,7 +68,7 @@ impl<'a> PredictedTurns<'a> {
             known.push((*cell, time));
             times.push(time);
         }
-        Ok(Self { plan, times, files: plan.files, kept: plan.cells.len() })
+        Ok(Self { plan, times, files: plan.files, kept_cells: plan.cells.len() })
     }
 
     /// Returns notices about what was reduced or left out.
@@ -81,7 +81,7 @@ impl<'a> PredictedTurns<'a> {
             );
             notices.push(Notice::new(NoticeId::Clamped, GAUGE, text));
         }
-        let left_out = &self.plan.cells[self.kept..];
+        let left_out = &self.plan.cells[self.kept_cells..];
         let names: Vec<String> =
             left_out.iter().map(|cell| cell.in_words(&self.plan.options)).collect();
         if !names.is_empty() {
@@ -116,8 +116,8 @@ fn elapsed(
     context: &EntryContext<'_>,
 ) -> Result<f64, Failure> {
     let begun = clock::now();
-    match runner.turn(0, &cell.task(&plan.options, files), context) {
-        Ok(_) | Err(Ending::Cut) => {}
+    match runner.run_turn(0, &cell.task(&plan.options, files), context) {
+        Ok(_) | Err(Ending::CutShort) => {}
         Err(Ending::Failed(failure)) => return Err(failure),
     }
     let workers = plan.options.workers[0] as f64;
@@ -127,7 +127,7 @@ fn elapsed(
 impl Predictable for PredictedTurns<'_> {
     fn predicted(&self) -> PredictedTime {
         let mut round = 0.0;
-        for (cell, time) in self.plan.cells[..self.kept].iter().zip(&self.times) {
+        for (cell, time) in self.plan.cells[..self.kept_cells].iter().zip(&self.times) {
             // The file system may carry out the operations of several workers one after the other.
             let files = self.files as f64 * self.plan.options.workers[cell.workers] as f64;
             round += time.fixed + time.of_file * files;
@@ -143,8 +143,8 @@ impl Predictable for PredictedTurns<'_> {
             self.files = (self.files / 2).max(FEWEST_FILES);
             return true;
         }
-        let can = self.kept > 1;
-        self.kept -= usize::from(can);
+        let can = self.kept_cells > 1;
+        self.kept_cells -= usize::from(can);
         can
     }
 

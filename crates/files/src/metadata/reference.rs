@@ -119,7 +119,7 @@ impl MetadataPrograms {
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Vec<Measurement>, Failure> {
         let mut all = Vec::new();
-        for cell in of.cells.iter().filter(|cell| !cell.drops) {
+        for cell in of.cells.iter().filter(|cell| !cell.drop_caches) {
             let place = ReferencePlace { of, cell, scratch: &of.scratch[cell.path] };
             let has_fsync = !cell.fsync || of.options.bytes.0 > 0;
             if let Some(mdtest) = self.mdtest.as_ref().filter(|_| has_fsync) {
@@ -148,7 +148,7 @@ impl ReferencePlace<'_> {
         operation: EntryOperation,
         engine: &str,
     ) -> Option<(Measurement, MetadataConfig)> {
-        let name = self.cell.figure(operation)?;
+        let name = self.cell.figure_name(operation)?;
         let m = Measurement::new(GAUGE, METADATA, name, Unit::OperationsPerSecond);
         let config = MetadataConfig {
             engine: Some(engine.to_owned()),
@@ -169,7 +169,7 @@ impl ReferencePlace<'_> {
         let command = CommandLine::new(program.path.display().to_string(), arguments);
         let request = RankRequest {
             ranks: self.workers() as u32,
-            together: PlacementRequest::default(),
+            all_threads: PlacementRequest::default(),
             ..RankRequest::default()
         };
         let topology = &self.of.site.topology;
@@ -343,7 +343,7 @@ mod tests {
             workers: 0,
             layout: DirectoryLayout::Own,
             fsync: false,
-            drops: false,
+            drop_caches: false,
         };
         assert_eq!(words(&cell, 0), "-F -n 100 -i 6 -u -d /tmp/x");
         let shared = MetadataCell { layout: DirectoryLayout::Shared, fsync: true, ..cell };

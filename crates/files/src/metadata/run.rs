@@ -7,7 +7,7 @@ use super::plan::MetadataPlan;
 use super::prediction::PredictedTurns;
 use super::reference::ReferenceCells;
 use crate::{GAUGE, METADATA};
-use nodegauge_analysis::expect::Figures;
+use nodegauge_analysis::expect::PossibleFigures;
 use nodegauge_blocks::cell::Ending;
 use nodegauge_blocks::clock::Clock;
 use nodegauge_blocks::entries::{EntryContext, EntryRunner};
@@ -18,8 +18,8 @@ use nodegauge_gauge::series::{ReferenceRun, Series};
 use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
 use nodegauge_measure::interference::Cause;
 use nodegauge_measure::progress::SharedObserver;
-use nodegauge_measure::quantity::counted;
-use nodegauge_measure::repeat::Stop;
+use nodegauge_measure::quantity::count_in_words;
+use nodegauge_measure::repeat::StopReason;
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::{Budget, Limits, Turn, TurnFailure, policy};
 use nodegauge_measure::{Failure, Notice, Observer, Outcome, Seconds, Unit};
@@ -32,14 +32,14 @@ impl PlannedRun for MetadataPlan {
         ExpectedCost { time: Some(time), memory: None }
     }
 
-    fn figures(&self, _: &Site) -> Vec<Figures> {
+    fn figures(&self, _: &Site) -> Vec<PossibleFigures> {
         let mut names = Vec::new();
         for cell in &self.cells {
             for operation in cell.operations() {
-                names.extend(cell.figure(operation).filter(|name| !names.contains(name)));
+                names.extend(cell.figure_name(operation).filter(|name| !names.contains(name)));
             }
         }
-        vec![Figures::new(GAUGE, METADATA, names, &[Unit::OperationsPerSecond])]
+        vec![PossibleFigures::new(GAUGE, METADATA, names, &[Unit::OperationsPerSecond])]
     }
 
     fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
@@ -71,7 +71,7 @@ pub(super) fn run(
         plan.options.workers.iter().map(|count| unbound_workers(&plan, *count)).collect();
     let mut runner = EntryRunner::start(&workers)?;
     let shared = SharedObserver::new(observer);
-    let interrupted = || shared.interrupted();
+    let interrupted = || shared.is_interrupted();
     // A turn that would end after the grace time is cut short; all others end before it.
     let deadline =
         limits.samples.is_none().then(|| limits.started + limits.budget + limits.grace());
@@ -79,14 +79,14 @@ pub(super) fn run(
     let mut files = plan.files;
     let mut kept = plan.cells.len();
     if limits.samples.is_none() {
-        (&mut &shared).phase("predicting the time of the run");
+        (&mut &shared).begin_phase("predicting the time of the run");
         let mut turns = PredictedTurns::new(&plan, &mut runner, &contexts)?;
         limits.admit(&mut turns)?;
         files = turns.files;
-        kept = turns.kept;
+        kept = turns.kept_cells;
         notices.extend(turns.notices());
     }
-    (&mut &shared).phase(&phase(files, kept));
+    (&mut &shared).begin_phase(&phase(files, kept));
     let cells = &plan.cells[..kept];
     let measured = MeasuredCells {
         cells: cells.iter().map(|cell| MeasuredCell::new(&plan.options, cell, files)).collect(),
@@ -95,7 +95,7 @@ pub(super) fn run(
     };
     let mut run = MetadataRun { runner, contexts, measured };
     let mut series = Series::new(policy::METADATA, limits, kept);
-    let all: Vec<usize> = (0..kept).filter(|at| !plan.cells[*at].drops).collect();
+    let all: Vec<usize> = (0..kept).filter(|at| !plan.cells[*at].drop_caches).collect();
     series.run(
         &mut |turn: Turn| run.turn(&plan, turn),
         &mut &shared,
@@ -121,14 +121,14 @@ pub(super) fn run(
         notices.extend(plan.programs.notices(&plan.options));
     }
     let unmeasured = series.unmeasured_cells().into_iter();
-    let unmeasured = unmeasured.filter(|_| series.stop() == Stop::Budget);
+    let unmeasured = unmeasured.filter(|_| series.stop_reason() == StopReason::Budget);
     notices.extend(
         unmeasured.map(|at| Notice::no_time_left(GAUGE, &cells[at].in_words(&plan.options))),
     );
     let mut outcome = Outcome { notices, ..Outcome::default() };
     outcome.measurements = figures::measurements(&plan, &run.measured, &series);
     outcome.measurements.extend(references);
-    if outcome.measurements.is_empty() && series.stop() == Stop::Budget {
+    if outcome.measurements.is_empty() && series.stop_reason() == StopReason::Budget {
         return Err(limits.unmeasured_failure("fewer files (--files)"));
     }
     series.end(&mut outcome);
@@ -161,7 +161,7 @@ fn contexts<'c>(
 }
 
 fn phase(files: u64, cells: usize) -> String {
-    let combinations = counted(cells, "combination");
+    let combinations = count_in_words(cells, "combination");
     format!("{files} files per worker, in {combinations} of workers and directories")
 }
 
@@ -189,9 +189,9 @@ impl MetadataRun<'_> {
         let of_cell = &mut self.measured.cells[turn.cell];
         let MetadataCell { path, workers, .. } = of_cell.cell;
         let context = &self.contexts[path];
-        let taken = self.runner.turn(workers, &of_cell.task, context);
+        let taken = self.runner.run_turn(workers, &of_cell.task, context);
         let mut taken = taken.map_err(|ending| match ending {
-            Ending::Cut => TurnFailure::OutOfTime,
+            Ending::CutShort => TurnFailure::OutOfTime,
             Ending::Failed(failure) if !context.scratch.folder().exists() => {
                 TurnFailure::Target(failure)
             }

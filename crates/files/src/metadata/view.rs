@@ -4,9 +4,11 @@ use super::{DirectoryLayout, MetadataConfig};
 use crate::view::{latency_cell, volume_in_words};
 use crate::{GAUGE, METADATA};
 use nodegauge_gauge::Detail;
-use nodegauge_gauge::view::sentence::{capitalise, highest, joined, quotable};
-use nodegauge_gauge::view::{ColumnList, ColumnUnit, Section, distinct, grouped};
-use nodegauge_measure::quantity::counted;
+use nodegauge_gauge::view::sentence::{
+    capitalise, enumeration, highest_in_words, quotable_figures,
+};
+use nodegauge_gauge::view::{ColumnList, ColumnUnit, Section, distinct, group_by_key};
+use nodegauge_measure::quantity::count_in_words;
 use nodegauge_measure::record::{Category, Measurement, Record};
 use nodegauge_measure::{Bytes, Fraction, Unit};
 
@@ -38,12 +40,13 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
     let mut parts = Vec::new();
     for (name, done) in NAMED {
         let named = all.iter().filter(|figure| figure.0.name == name && is_own(figure));
-        let best = quotable(named, |(m, _)| *m).into_iter().max_by(|a, b| a.0.cmp_value(b.0));
+        let best =
+            quotable_figures(named, |(m, _)| *m).into_iter().max_by(|a, b| a.0.cmp_value(b.0));
         let Some((m, config)) = best else { continue };
-        let rate = highest(m)?;
+        let rate = highest_in_words(m)?;
         parts.push(format!("{done} at {rate} by {}", workers_in_words(config)));
     }
-    (!parts.is_empty()).then(|| capitalise(&format!("small files are {}", joined(&parts))))
+    (!parts.is_empty()).then(|| capitalise(&format!("small files are {}", enumeration(&parts))))
 }
 
 /// Returns the section; `None` if the record has no such figures.
@@ -54,7 +57,7 @@ pub(crate) fn section(record: &Record, detail: Detail) -> Option<Section> {
     }
     let unit = ColumnUnit::from_unit(Unit::OperationsPerSecond);
     let mut section = Section::new(METADATA);
-    for (_, here) in grouped(&all, |(_, config)| folder(config)) {
+    for (_, here) in group_by_key(&all, |(_, config)| folder(config)) {
         if let Some(volume) = &here[0].1.volume {
             section.note("files", volume_in_words(volume, detail == Detail::Full));
         }
@@ -74,7 +77,7 @@ pub(crate) fn section(record: &Record, detail: Detail) -> Option<Section> {
             .right_or_dash("max", |(_, config)| {
                 latency_cell(config.latency_s.as_ref(), |times| times.max)
             })
-            .optional("device", |(_, config)| device_reads(config));
+            .right_or_blank("device", |(_, config)| device_reads(config));
         section.push(columns.table(own.iter().copied()));
         if detail == Detail::Full {
             section.note("how", how(&own));
@@ -82,7 +85,7 @@ pub(crate) fn section(record: &Record, detail: Detail) -> Option<Section> {
         }
         let compared = compared(&here);
         if !compared.is_empty() {
-            section.gap();
+            section.push_gap();
             let of_programs = ColumnList::<Compared<'_, '_>>::new()
                 .left(unit.symbol(), |pair: &Compared<'_, '_>| pair.own.0.name.clone())
                 .right("workers", |pair| workers(&pair.own.1).to_string())
@@ -95,7 +98,7 @@ pub(crate) fn section(record: &Record, detail: Detail) -> Option<Section> {
             section.note("ratio", "nodegauge / program; above 1, nodegauge has the higher rate");
         }
         let measurements: Vec<&Measurement> = here.iter().map(|(m, _)| *m).collect();
-        section.doubts(&measurements);
+        section.push_doubts(&measurements);
     }
     Some(section)
 }
@@ -138,7 +141,7 @@ fn directories(config: &MetadataConfig) -> &'static str {
 fn workers_in_words(config: &MetadataConfig) -> String {
     let count = workers(config);
     let words = match (config.processes.is_some(), count) {
-        (false, count) => counted(count as usize, "thread"),
+        (false, count) => count_in_words(count as usize, "thread"),
         (true, 1) => "1 process".to_owned(),
         (true, count) => format!("{count} processes"),
     };

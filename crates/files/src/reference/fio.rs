@@ -7,7 +7,7 @@ use nodegauge_blocks::operation::{Direction, Operation, TransferCall};
 use nodegauge_blocks::pattern::AccessPattern;
 use nodegauge_blocks::task::Task;
 use nodegauge_blocks::workers::{FileWorkers, WorkerKind};
-use nodegauge_measure::quantity::significant;
+use nodegauge_measure::quantity::format_significant;
 use nodegauge_measure::{BytesPerSec, Seconds, printed};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -171,11 +171,14 @@ impl DirectionResult {
             _ => return Err("fio did not print the rate and the amount of data".to_owned()),
         };
         let time = self.runtime * 1e-3;
-        if !(printed::is_figure(rate) && printed::is_figure(bytes) && printed::is_figure(time)) {
+        if !(printed::can_be_figure(rate)
+            && printed::can_be_figure(bytes)
+            && printed::can_be_figure(time))
+        {
             return Err(format!(
                 "fio printed no positive rate and time: {} in {} ms",
                 BytesPerSec(rate),
-                significant(self.runtime)
+                format_significant(self.runtime)
             ));
         }
         let iops = self.operations as f64 / time;
@@ -189,10 +192,10 @@ impl DirectionResult {
             "fio's figures contradict each other: {} and {} operations/s for {} B and {} operations \
              in {} ms",
             BytesPerSec(rate),
-            significant(self.iops),
-            significant(bytes),
+            format_significant(self.iops),
+            format_significant(bytes),
             self.operations,
-            significant(self.runtime)
+            format_significant(self.runtime)
         ))
     }
 
@@ -206,7 +209,7 @@ impl DirectionResult {
     }
 }
 
-pub(super) const KIND: ProgramProperties = ProgramProperties {
+pub(super) const PROPERTIES: ProgramProperties = ProgramProperties {
     name: "fio",
     title: "fio",
     version_option: "--version",
@@ -241,7 +244,7 @@ fn arguments(
         (Direction::Mixed, AccessPattern::Random) => ("randrw", "psync"),
         _ => return None,
     };
-    let engine = match (operation.way, setup.engine) {
+    let engine = match (operation.calls, setup.engine) {
         (TransferCall::Stdio, _) => return None,
         (TransferCall::Vector, _) => "pvsync",
         (TransferCall::Positional, _) => "psync",
@@ -284,7 +287,7 @@ fn arguments(
 
 /// Returns the reason why figures are suspect if even the longest job took only `milliseconds`; `None` if this is long
 /// enough.
-pub(super) fn too_short(milliseconds: f64) -> Option<String> {
+pub(super) fn too_short_reason(milliseconds: f64) -> Option<String> {
     (milliseconds < SHORTEST_MS).then(|| {
         format!(
             "fio counts whole milliseconds, and this job took only {milliseconds} ms; use a \
@@ -294,7 +297,7 @@ pub(super) fn too_short(milliseconds: f64) -> Option<String> {
 }
 
 /// Returns the longest time of the results in milliseconds.
-pub(super) fn longest(results: &[&DirectionResult]) -> f64 {
+pub(super) fn longest_ms(results: &[&DirectionResult]) -> f64 {
     results.iter().map(|result| result.runtime).fold(0.0, f64::max)
 }
 
@@ -322,13 +325,14 @@ pub(crate) fn fio_operations(text: &str) -> Result<FioOperations, String> {
     let results: Vec<&DirectionResult> = output.jobs.iter().flat_map(FioJob::results).collect();
     let rate = results.iter().map(|result| result.iops).sum();
     let [first, ..] = results[..] else { return Err("fio printed no operations".to_owned()) };
-    if !printed::is_figure(rate) {
+    if !printed::can_be_figure(rate) {
         return Err("fio printed no positive rate of operations".to_owned());
     }
     Ok(FioOperations {
         rate,
         latency: first.latency().filter(|_| results.len() == 1),
-        doubt: too_short(longest(&results)).map(|why| why.replace("a larger file", "more --files")),
+        doubt: too_short_reason(longest_ms(&results))
+            .map(|why| why.replace("a larger file", "more --files")),
     })
 }
 
@@ -343,7 +347,7 @@ fn figure(output: &FioOutput, command: &str) -> Result<Option<ReferenceFigure>, 
         // Quantiles of several jobs cannot be combined.
         latency: first.latency().filter(|_| results.len() == 1),
         command: command.to_owned(),
-        doubt: too_short(longest(&results)),
+        doubt: too_short_reason(longest_ms(&results)),
     }))
 }
 

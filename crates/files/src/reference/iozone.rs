@@ -11,7 +11,7 @@ use nodegauge_blocks::workers::{FileWorkers, WorkerKind};
 use nodegauge_measure::Bytes;
 use std::collections::BTreeSet;
 
-pub(super) const KIND: ProgramProperties = ProgramProperties {
+pub(super) const PROPERTIES: ProgramProperties = ProgramProperties {
     name: "iozone",
     title: "IOzone",
     version_option: "-v",
@@ -88,7 +88,7 @@ fn figures(
             iops: Some(rate / task.cell.block.as_f64()),
             latency: None,
             command: command.to_owned(),
-            doubt: output.poor_resolution.then(|| doubt.to_owned()),
+            doubt: output.has_poor_resolution.then(|| doubt.to_owned()),
         };
         figures.push((*operation, figure));
     }

@@ -1,7 +1,9 @@
 //! Reader of mdtest's output: the table below `SUMMARY rate`, with a row for each operation.
 
 use nodegauge_gauge::outputs::{FILES, OutputConfig, OutputFigure, OutputFigures};
-use nodegauge_gauge::readers::text::{TitledRun, count, lines, number, quoted, slug};
+use nodegauge_gauge::readers::text::{
+    TitledRun, lines, parse_count, parse_number, quote_text, slug,
+};
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RefusedOutput, RunMark};
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::Quoted;
@@ -51,7 +53,7 @@ impl Mdtest {
         let mut figures = OutputFigures::new("mdtest", self.version(text));
         let mut config = figures.config();
         let launched = lines(text).find_map(|line| line.split_once("was launched with ")?.1.into());
-        config.processes = launched.and_then(count);
+        config.processes = launched.and_then(parse_count);
         let mut columns: Option<Columns> = None;
         let mut is_rate = false;
         for line in lines(text) {
@@ -96,7 +98,7 @@ impl Columns {
         match numbers[..] {
             ["Max", "Min", "Mean", "Dev"] => Ok(Self(4)),
             ["Max", "Min", "Mean", "Max", "Min", "Mean", "Dev"] => Ok(Self(7)),
-            _ => Err(format!("the columns of its summary are unknown: {}", quoted(header))),
+            _ => Err(format!("the columns of its summary are unknown: {}", quote_text(header))),
         }
     }
 
@@ -108,7 +110,7 @@ impl Columns {
         figures: &mut OutputFigures,
     ) -> Result<(), String> {
         let words: Vec<&str> = line.split_whitespace().collect();
-        let numbers = words.iter().rev().take_while(|word| number(word).is_some()).count();
+        let numbers = words.iter().rev().take_while(|word| parse_number(word).is_some()).count();
         let Some(names) =
             words.len().checked_sub(numbers).filter(|names| *names > 0 && numbers > 0)
         else {
@@ -121,12 +123,13 @@ impl Columns {
             return Ok(());
         }
         if numbers != self.0 {
-            return Err(format!("a row of its summary cannot be read: {}", quoted(line)));
+            return Err(format!("a row of its summary cannot be read: {}", quote_text(line)));
         }
-        let values: Vec<f64> = words[names..].iter().filter_map(|word| number(word)).collect();
+        let values: Vec<f64> =
+            words[names..].iter().filter_map(|word| parse_number(word)).collect();
         let [most, least, mean, _] = values[values.len() - 4..] else { return Ok(()) };
         if !(least <= mean + 0.001 && mean <= most + 0.001) {
-            return Err(format!("a mean is not between minimum and maximum: {}", quoted(line)));
+            return Err(format!("a mean is not between minimum and maximum: {}", quote_text(line)));
         }
         let own =
             OutputConfig { printed_min: Some(least), printed_max: Some(most), ..config.clone() };

@@ -9,7 +9,7 @@ mod saved;
 
 pub(crate) use fio::{FioOperations, fio_operations};
 pub(crate) use mdtest::Mdtest;
-pub(crate) use output::{MAX_COLUMNS, TESTS, USUAL, is_wide};
+pub(crate) use output::{MAX_COLUMNS, MIN_COLUMNS, TESTS, is_wide};
 pub(crate) use reader::{FioReader, IozoneReader};
 
 use nodegauge_blocks::cell::Ending;
@@ -85,7 +85,7 @@ impl ReferenceProgram {
         workers: Option<FileWorkers>,
         limit: Option<Duration>,
     ) -> Result<Self, Failure> {
-        Self::found(&fio::KIND, program, workers, limit)
+        Self::found(&fio::PROPERTIES, program, workers, limit)
     }
 
     /// Finds IOzone and reads its version.
@@ -93,7 +93,7 @@ impl ReferenceProgram {
     /// # Errors
     /// Fails if the program is missing or is not IOzone.
     pub fn iozone(program: &Path, workers: Option<FileWorkers>) -> Result<Self, Failure> {
-        Self::found(&iozone::KIND, program, workers, None)
+        Self::found(&iozone::PROPERTIES, program, workers, None)
     }
 
     fn found(
@@ -139,8 +139,8 @@ impl ReferenceProgram {
                 .with_folder(Folder::Existing(scratch.folder()));
             let ended = program::run(&run, interrupted).and_then(|output| output.success(""));
             let output = ended.map_err(|error| match error {
-                ToolchainError::Interrupted => Ending::Cut,
-                ToolchainError::TooLong { .. } if limit < MAX_RUN_TIME => Ending::Cut,
+                ToolchainError::Interrupted => Ending::CutShort,
+                ToolchainError::TooLong { .. } if limit < MAX_RUN_TIME => Ending::CutShort,
                 error => Ending::Failed(error.into()),
             })?;
             let shown = output.command();

@@ -39,10 +39,10 @@ pub(crate) const TESTS: [(&str, &str, Option<&str>); 22] = [
     ("repreadv", "Re-Preadv report", None),
     ("random_mix", "", Some("mixed workload")),
 ];
-/// Maximum number of columns of the table. Columns after the first [`USUAL`] exist only if their tests ran.
+/// Maximum number of columns of the table. Columns after the first [`MIN_COLUMNS`] exist only if their tests ran.
 pub(crate) const MAX_COLUMNS: usize = TESTS.len() - 1;
 /// Number of columns that the table always has.
-pub(crate) const USUAL: usize = 13;
+pub(crate) const MIN_COLUMNS: usize = 13;
 /// Number of bytes in a kB, the unit of IOzone's sizes and rates.
 const KIB: u64 = 1024;
 
@@ -75,7 +75,7 @@ impl ColumnWidths {
     /// Returns the number of columns.
     fn count(self) -> usize {
         match self {
-            Self::Narrow => USUAL,
+            Self::Narrow => MIN_COLUMNS,
             Self::Wide => MAX_COLUMNS,
         }
     }
@@ -83,7 +83,7 @@ impl ColumnWidths {
     /// Returns the width of a column.
     fn width(self, column: usize) -> usize {
         /// Widths of narrow columns, in the order of [`TESTS`].
-        const NARROW: [usize; USUAL] = [8, 8, 8, 8, 8, 8, 8, 9, 9, 9, 9, 8, 9];
+        const NARROW: [usize; MIN_COLUMNS] = [8, 8, 8, 8, 8, 8, 8, 9, 9, 9, 9, 8, 9];
         match self {
             Self::Narrow => NARROW[column],
             Self::Wide if is_wide(TESTS[column].0) => 10,
@@ -138,7 +138,7 @@ fn size_after(text: &str, mark: &str) -> Option<u64> {
 fn throughput_figure(line: &str) -> Option<f64> {
     let (_, right) = line.rsplit_once('=')?;
     let figure = right.split_whitespace().next()?.parse::<f64>().ok()? * KIB as f64;
-    Some(figure).filter(|figure| printed::is_figure(*figure))
+    Some(figure).filter(|figure| printed::can_be_figure(*figure))
 }
 
 /// Line of the table, with the sizes in bytes and the rates of the operations in B/s.
@@ -179,7 +179,7 @@ pub(super) struct IozoneOutput {
     /// True if the output ends with IOzone's completion message.
     pub(super) complete: bool,
     /// True if IOzone reports a poor resolution of its clock.
-    pub(super) poor_resolution: bool,
+    pub(super) has_poor_resolution: bool,
 }
 
 /// Function that converts a figure to a rate in B/s. The second argument is the block size in bytes.
@@ -198,7 +198,7 @@ fn parse_rate(
         return Some(None);
     }
     let rate = to_rate(figure, block as f64);
-    printed::is_figure(rate).then_some(Some((name, rate)))
+    printed::can_be_figure(rate).then_some(Some((name, rate)))
 }
 
 /// Parses a size in KiB and returns it in bytes.
@@ -253,7 +253,7 @@ impl IozoneOutput {
             command: after(text, "Command line used:").map(|rest| rest.trim().to_owned()),
             sizes: (size_after(text, "File size set to"), size_after(text, "Record Size")),
             complete: text.contains(END),
-            poor_resolution: text.contains("Timer resolution is poor"),
+            has_poor_resolution: text.contains("Timer resolution is poor"),
             ..Self::default()
         };
         // A number in a last line without a line end may be truncated.
@@ -398,7 +398,7 @@ fn row(line: &str, widths: ColumnWidths, unit: ToRate) -> Option<IozoneLine> {
     let figures = match by_place {
         Some(by_place) if by_place.len() >= figures.len() => by_place,
         // Lines whose spacing differs from IOzone's are accepted if no column is missing.
-        _ if [USUAL, MAX_COLUMNS].contains(&figures.len()) => {
+        _ if [MIN_COLUMNS, MAX_COLUMNS].contains(&figures.len()) => {
             figures.iter().copied().enumerate().collect()
         }
         _ => return None,

@@ -31,7 +31,7 @@ pub(super) fn iozone_figures(output: &IozoneOutput) -> Vec<Measurement> {
     if !output.complete {
         validity.add(Status::Suspect, "the output does not end with \"iozone test complete.\"");
     }
-    if output.poor_resolution {
+    if output.has_poor_resolution {
         validity.add(
             Status::Suspect,
             "iozone reports that its clock is too coarse for the smallest files",
@@ -117,10 +117,11 @@ fn job_figure(job: &FioJob, version: &str) -> Measurement {
     };
     if job.error != 0 {
         let cause = std::io::Error::from_raw_os_error(job.error);
-        return reference(name, &config).missing(format!("the job failed: {cause}"));
+        return reference(name, &config).without_value(format!("the job failed: {cause}"));
     }
     if mode.is_none() {
-        return reference(name, &config).missing("fio did not print the mode (rw) of the job");
+        return reference(name, &config)
+            .without_value("fio did not print the mode (rw) of the job");
     }
     let results = job.results();
     let moves = [job.reads(), job.writes()];
@@ -131,7 +132,7 @@ fn job_figure(job: &FioJob, version: &str) -> Measurement {
     };
     if moves != expected && moves != [false, false] {
         return reference(name, &config)
-            .missing("the reads and writes of the job do not match its mode (rw)");
+            .without_value("the reads and writes of the job do not match its mode (rw)");
     }
     // A block size that contradicts the operations is not the size of the calls, e.g. with several block sizes.
     config.block_bytes =
@@ -140,7 +141,7 @@ fn job_figure(job: &FioJob, version: &str) -> Measurement {
     config.iops = Some(results.iter().map(|result| result.iops).sum());
     config.operations = Some(results.iter().map(|result| result.operations).sum());
     match results[..] {
-        [] => return reference(name, &config).missing("the job transferred no data"),
+        [] => return reference(name, &config).without_value("the job transferred no data"),
         [read, write] => {
             let share = read.operations as f64 / (read.operations + write.operations) as f64;
             config.read_percent = Some(Percent::from(share * 100.0));
@@ -153,12 +154,12 @@ fn job_figure(job: &FioJob, version: &str) -> Measurement {
         _ => config.latency_s = results[0].latency().map(Latencies::All),
     }
     let mut validity = Validity::valid();
-    if let Some(reason) = fio::too_short(fio::longest(&results)) {
+    if let Some(reason) = fio::too_short_reason(fio::longest_ms(&results)) {
         validity.suspect(reason);
     }
     match rates {
         Ok(rates) => single(name, rates.iter().sum(), &config, &validity),
-        Err(reason) => reference(name, &config).missing(reason),
+        Err(reason) => reference(name, &config).without_value(reason),
     }
 }
 

@@ -1,9 +1,9 @@
 //! First sentence of the page for files.
 
-use super::{Row, rows, size};
+use super::{FilesRow, rows, size};
 use nodegauge_blocks::task::CacheMode;
-use nodegauge_gauge::view::sentence::{self, capitalise, joined, quotable};
-use nodegauge_gauge::view::{distinct, grouped};
+use nodegauge_gauge::view::sentence::{self, capitalise, enumeration, quotable_figures};
+use nodegauge_gauge::view::{distinct, group_by_key};
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::{Category, Record};
 
@@ -11,7 +11,7 @@ use nodegauge_measure::record::{Category, Record};
 /// measured. Valid figures take precedence over suspect figures.
 pub(crate) fn conclusion(record: &Record) -> Option<String> {
     let all = rows(record);
-    let mut shown: Vec<&Row<'_>> =
+    let mut shown: Vec<&FilesRow<'_>> =
         all.iter().filter(|row| row.m.unit == Unit::BytesPerSecond).collect();
     // Figures of other programs are named only in their own records.
     if shown.iter().any(|row| row.m.category == Category::Variant) {
@@ -23,7 +23,7 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
             .map(|row| row.config.engine.clone().unwrap_or_default()),
     );
     let is_foreign = shown.iter().all(|row| row.m.category != Category::Variant);
-    let modes = grouped(shown, |row| row.config.cache);
+    let modes = group_by_key(shown, |row| row.config.cache);
     let mut parts = Vec::new();
     for (mode, group) in modes {
         let rates = rates(&group);
@@ -33,7 +33,7 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
             parts.push(format!("accessed ({name}) at {rate}{}", through(mode)));
         }
         if !rates.is_empty() {
-            parts.push(format!("{}{}", joined(&rates), through(mode)));
+            parts.push(format!("{}{}", enumeration(&rates), through(mode)));
         }
     }
     let by = programs.first().filter(|_| is_foreign).map(|name| format!(" by {name}"));
@@ -43,12 +43,13 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
 
 /// Returns texts with the highest write and the highest read rate, each with its cell. If both are from the same cell,
 /// the cell is named only once.
-fn rates(rows: &[&Row<'_>]) -> Vec<String> {
+fn rates(rows: &[&FilesRow<'_>]) -> Vec<String> {
     let [written, read] = ["written", "read"].map(|done| best(rows, done));
-    let [cell_of_written, cell_of_read] = [written, read].map(|row| row.and_then(Row::sizes));
+    let [cell_of_written, cell_of_read] = [written, read].map(|row| row.and_then(FilesRow::sizes));
     let is_same = cell_of_written.is_some() && cell_of_written == cell_of_read;
-    let written =
-        written.and_then(|row| if is_same { sentence::highest(row.m) } else { rate_in_words(row) });
+    let written = written.and_then(|row| {
+        if is_same { sentence::highest_in_words(row.m) } else { rate_in_words(row) }
+    });
     let read = read.and_then(rate_in_words);
     let both = [(written, "written"), (read, "read")].into_iter();
     both.filter_map(|(rate, done)| Some(format!("{done} at {}", rate?))).collect()
@@ -56,7 +57,7 @@ fn rates(rows: &[&Row<'_>]) -> Vec<String> {
 
 /// Returns the row with the highest rate of plain writes or reads, as `done` selects; if none was measured, of the
 /// other operations that write or read.
-fn best<'r, 'a>(rows: &[&'r Row<'a>], done: &str) -> Option<&'r Row<'a>> {
+fn best<'r, 'a>(rows: &[&'r FilesRow<'a>], done: &str) -> Option<&'r FilesRow<'a>> {
     let word = if done == "read" { "read" } else { "write" };
     let plain = highest(rows.iter().copied().filter(|row| row.m.name == word));
     // If neither was measured, the other operations that read or write are used.
@@ -64,13 +65,13 @@ fn best<'r, 'a>(rows: &[&'r Row<'a>], done: &str) -> Option<&'r Row<'a>> {
 }
 
 /// Returns the row with the highest rate that may be quoted.
-fn highest<'r, 'a>(rows: impl Iterator<Item = &'r Row<'a>>) -> Option<&'r Row<'a>> {
-    quotable(rows, |row| row.m).into_iter().max_by(|a, b| a.m.cmp_value(b.m))
+fn highest<'r, 'a>(rows: impl Iterator<Item = &'r FilesRow<'a>>) -> Option<&'r FilesRow<'a>> {
+    quotable_figures(rows, |row| row.m).into_iter().max_by(|a, b| a.m.cmp_value(b.m))
 }
 
 /// Formats the rate of a row with the sizes of its cell: `6.231 GB/s (file of 1 MiB, blocks of 64 KiB)`.
-fn rate_in_words(row: &Row<'_>) -> Option<String> {
-    let rate = sentence::highest(row.m)?;
+fn rate_in_words(row: &FilesRow<'_>) -> Option<String> {
+    let rate = sentence::highest_in_words(row.m)?;
     Some(match row.sizes() {
         Some((file, block)) => {
             format!("{rate} (file of {}, blocks of {})", size(file), size(block))

@@ -1,6 +1,6 @@
 //! Heat maps of rates: rows are file sizes, columns are block sizes.
 
-use super::{Row, cells, size};
+use super::{FilesRow, cells, size};
 use nodegauge_gauge::view::{HeatMap, HeatMaps, Section, distinct};
 use nodegauge_measure::Unit;
 
@@ -8,7 +8,7 @@ use nodegauge_measure::Unit;
 const FIRST: [&str; 4] = ["write", "read", "random_read", "random_write"];
 
 /// Adds heat maps of at most four operations to a section.
-pub(super) fn add_maps(rows: &[&Row<'_>], setup: String, section: &mut Section) {
+pub(super) fn add_maps(rows: &[&FilesRow<'_>], setup: String, section: &mut Section) {
     let measured = distinct(rows.iter().map(|row| row.m.name.as_str()));
     let usual = FIRST.into_iter().filter(|name| measured.contains(name));
     let others = measured.iter().copied().filter(|name| !FIRST.contains(name));
@@ -39,7 +39,7 @@ pub(super) fn add_maps(rows: &[&Row<'_>], setup: String, section: &mut Section) 
 }
 
 /// Returns the last positive rate of an operation in a cell, B/s.
-fn rate(rows: &[&Row<'_>], name: &str, cell: (u64, u64)) -> Option<f64> {
+fn rate(rows: &[&FilesRow<'_>], name: &str, cell: (u64, u64)) -> Option<f64> {
     let here = rows.iter().filter(|row| row.m.name == name && row.sizes() == Some(cell));
     here.filter_map(|row| row.m.value).rfind(|rate| *rate > 0.0)
 }

@@ -1,8 +1,8 @@
 //! Rate to which an operation settles as files grow: the plateau beyond the caches.
 
-use super::{Row, cells, select_rows, size};
+use super::{FilesRow, cells, select_rows, size};
 use nodegauge_gauge::view::{Section, distinct};
-use nodegauge_measure::legible::joined_lines;
+use nodegauge_measure::legible::join_lines;
 use nodegauge_measure::{BytesPerSec, stats};
 
 /// Maximum relative difference between the rates of a plateau and their median.
@@ -39,7 +39,7 @@ fn plateau(rates: &[(u64, f64)]) -> Option<Plateau> {
 }
 
 /// Returns the median rate over all block sizes for each file size.
-fn by_file_size(rows: &[&Row<'_>]) -> Vec<(u64, f64)> {
+fn by_file_size(rows: &[&FilesRow<'_>]) -> Vec<(u64, f64)> {
     let mut files: Vec<u64> = cells(rows).into_iter().map(|(file, _)| file).collect();
     files.dedup();
     let rates = files.into_iter().filter_map(|file| {
@@ -52,7 +52,7 @@ fn by_file_size(rows: &[&Row<'_>]) -> Vec<(u64, f64)> {
 
 /// Adds a note for each operation of one setup whose rate settles at a lower value for large files. `memory` is the
 /// memory of the node in bytes.
-pub(super) fn add_notes(rows: &[&Row<'_>], memory: Option<u64>, section: &mut Section) {
+pub(super) fn add_notes(rows: &[&FilesRow<'_>], memory: Option<u64>, section: &mut Section) {
     let mut settled = Vec::new();
     for name in distinct(rows.iter().map(|row| row.m.name.as_str())) {
         let rates = by_file_size(&select_rows(rows, |row| row.m.name == name));
@@ -66,7 +66,7 @@ pub(super) fn add_notes(rows: &[&Row<'_>], memory: Option<u64>, section: &mut Se
         ));
     }
     if !settled.is_empty() {
-        section.lines("settles", joined_lines(settled));
+        section.push_lines("settles", join_lines(settled));
     }
 }
 

@@ -1,10 +1,10 @@
 //! Tables of file measurements.
 
-use super::{Row, cells, select_rows, size};
+use super::{FilesRow, cells, select_rows, size};
 use crate::keys::Latencies;
 use nodegauge_blocks::latency::Quantiles;
 use nodegauge_blocks::task::CacheMode;
-use nodegauge_gauge::view::{ColumnList, ColumnUnit, Section, TableCell, distinct, grouped};
+use nodegauge_gauge::view::{ColumnList, ColumnUnit, Section, TableCell, distinct, group_by_key};
 use nodegauge_measure::stats::median;
 use nodegauge_measure::{Fraction, Seconds, Unit};
 
@@ -12,20 +12,20 @@ use nodegauge_measure::{Fraction, Seconds, Unit};
 /// dominates.
 const COUNTED: u64 = 1 << 20;
 
-fn names<'a>(rows: &[&Row<'a>]) -> Vec<&'a str> {
+fn names<'a>(rows: &[&FilesRow<'a>]) -> Vec<&'a str> {
     distinct(rows.iter().map(|row| row.m.name.as_str()))
 }
 
-fn named<'r, 'a>(rows: &[&'r Row<'a>], name: &str) -> Vec<&'r Row<'a>> {
+fn named<'r, 'a>(rows: &[&'r FilesRow<'a>], name: &str) -> Vec<&'r FilesRow<'a>> {
     select_rows(rows, |row| row.m.name == name)
 }
 
-fn is_counted(row: &Row<'_>) -> bool {
+fn is_counted(row: &FilesRow<'_>) -> bool {
     row.sizes().is_some_and(|(file, _)| file >= COUNTED)
 }
 
 /// Formats a quantile of the latency of a row.
-fn latency(row: &Row<'_>, quantile: fn(&Quantiles) -> Option<Seconds>) -> Option<TableCell> {
+fn latency(row: &FilesRow<'_>, quantile: fn(&Quantiles) -> Option<Seconds>) -> Option<TableCell> {
     latency_cell(row.config.latency_s.as_ref(), quantile)
 }
 
@@ -43,7 +43,7 @@ pub(crate) fn latency_cell(
 }
 
 /// Formats operations per second: `12.3k`.
-fn operations(row: &Row<'_>) -> Option<TableCell> {
+fn operations(row: &FilesRow<'_>) -> Option<TableCell> {
     let iops = row.config.iops?;
     let (scaled, unit) = match iops {
         n if n >= 999_500.0 => (n / 1e6, "M"),
@@ -66,7 +66,7 @@ fn three_digits(value: f64, steps: (f64, f64)) -> String {
 }
 
 /// Returns the cell with the origin or destination of the data: the page cache or the device.
-fn served(rows: &[&Row<'_>]) -> TableCell {
+fn served(rows: &[&FilesRow<'_>]) -> TableCell {
     let known: Vec<(f64, &str)> = rows
         .iter()
         .filter_map(|row| {
@@ -89,9 +89,9 @@ fn served(rows: &[&Row<'_>]) -> TableCell {
 const RATE: ColumnUnit = ColumnUnit::GB_PER_S;
 
 /// Returns the first columns of a table of cells: the operation, the file size and the block size.
-fn cell_columns<'c, 'a: 'c>() -> ColumnList<'c, Row<'a>> {
+fn cell_columns<'c, 'a: 'c>() -> ColumnList<'c, FilesRow<'a>> {
     ColumnList::new()
-        .left("GB/s", |row: &Row<'_>| {
+        .left("GB/s", |row: &FilesRow<'_>| {
             let percent = row.config.read_percent.map(|percent| format!(" {} %", percent.0));
             let stride = row.config.stride_blocks.map(|blocks| format!(", stride {blocks}"));
             format!("{}{}", row.m.name, percent.or(stride).unwrap_or_default())
@@ -101,7 +101,7 @@ fn cell_columns<'c, 'a: 'c>() -> ColumnList<'c, Row<'a>> {
 }
 
 /// Adds the table for a single worker, with one row per measurement.
-pub(super) fn add_single_worker_table(rows: &[&Row<'_>], section: &mut Section) {
+pub(super) fn add_single_worker_table(rows: &[&FilesRow<'_>], section: &mut Section) {
     let columns = cell_columns()
         .value_or_status("rate", RATE)
         .right_or_dash("op/s", operations)
@@ -113,7 +113,7 @@ pub(super) fn add_single_worker_table(rows: &[&Row<'_>], section: &mut Section) 
 }
 
 /// Adds the table for several workers, with the rates of the workers and the rate of the parent process.
-pub(super) fn add_workers_table(rows: &[&Row<'_>], section: &mut Section) {
+pub(super) fn add_workers_table(rows: &[&FilesRow<'_>], section: &mut Section) {
     let columns = cell_columns()
         .value_or_status("children", RATE)
         .values("parent", RATE, |row| row.config.parent_rate)
@@ -124,12 +124,12 @@ pub(super) fn add_workers_table(rows: &[&Row<'_>], section: &mut Section) {
     section.push(columns.table(rows.iter().copied())).note("latencies", calls(rows));
 }
 
-fn has_latencies(rows: &[&Row<'_>]) -> bool {
+fn has_latencies(rows: &[&FilesRow<'_>]) -> bool {
     rows.iter().any(|row| matches!(row.config.latency_s, Some(Latencies::All(_))))
 }
 
 /// Returns a text that states which calls the latencies are about.
-fn calls(rows: &[&Row<'_>]) -> &'static str {
+fn calls(rows: &[&FilesRow<'_>]) -> &'static str {
     if has_latencies(rows) {
         "percentiles of all calls of the row's operation, one block per call"
     } else {
@@ -140,9 +140,9 @@ fn calls(rows: &[&Row<'_>]) -> &'static str {
 /// Row of the table of operations.
 struct OperationRow<'r, 'a> {
     name: &'a str,
-    of: Vec<&'r Row<'a>>,
+    of: Vec<&'r FilesRow<'a>>,
     /// Measurement whose latencies the row shows.
-    probe: Option<&'r Row<'a>>,
+    probe: Option<&'r FilesRow<'a>>,
 }
 
 impl OperationRow<'_, '_> {
@@ -153,7 +153,7 @@ impl OperationRow<'_, '_> {
 
 /// Adds a table with one row per operation. The rates are the median and the best over all files that are large enough;
 /// the latencies are those of the smallest blocks.
-pub(super) fn add_operation_table(rows: &[&Row<'_>], section: &mut Section) {
+pub(super) fn add_operation_table(rows: &[&FilesRow<'_>], section: &mut Section) {
     let counted = select_rows(rows, is_counted);
     let counted = if counted.is_empty() { rows } else { &counted };
     let probe = smallest_block(counted);
@@ -173,7 +173,7 @@ pub(super) fn add_operation_table(rows: &[&Row<'_>], section: &mut Section) {
     }));
     let mut text = format!(
         "median and best of {} with files of {} and more",
-        nodegauge_measure::quantity::counted(cells(counted).len(), "cell"),
+        nodegauge_measure::quantity::count_in_words(cells(counted).len(), "cell"),
         size(COUNTED)
     );
     if let Some((file, block)) = probe.filter(|_| has_latencies(rows)) {
@@ -188,7 +188,7 @@ pub(super) fn add_operation_table(rows: &[&Row<'_>], section: &mut Section) {
 
 /// Returns the cell whose latencies are shown: the smallest block size, and the largest file that was measured with
 /// this block size.
-fn smallest_block(rows: &[&Row<'_>]) -> Option<(u64, u64)> {
+fn smallest_block(rows: &[&FilesRow<'_>]) -> Option<(u64, u64)> {
     let cells = cells(rows);
     let block = cells.iter().map(|(_, block)| *block).min()?;
     cells.into_iter().rfind(|(_, b)| *b == block)
@@ -198,23 +198,23 @@ fn smallest_block(rows: &[&Row<'_>]) -> Option<(u64, u64)> {
 struct CacheRow<'r, 'a> {
     cache: Option<CacheMode>,
     cell: (u64, u64),
-    here: Vec<&'r Row<'a>>,
+    here: Vec<&'r FilesRow<'a>>,
 }
 
 impl<'r, 'a> CacheRow<'r, 'a> {
-    fn at(&self, name: &str) -> Option<&'r Row<'a>> {
-        super::at(&self.here, name, self.cell)
+    fn at(&self, name: &str) -> Option<&'r FilesRow<'a>> {
+        super::find_row(&self.here, name, self.cell)
     }
 }
 
 /// Adds a table with one row per cell and cache mode, and one column with the rate of each operation. Two more columns
 /// have the latencies of random reads or, if these were not measured, of the first operation.
-pub(super) fn add_brief_table(rows: &[&Row<'_>], section: &mut Section) {
+pub(super) fn add_brief_table(rows: &[&FilesRow<'_>], section: &mut Section) {
     let names = names(rows);
     let random = names.iter().find(|name| **name == "random_read");
     let Some(probed) = random.or(names.first()).copied() else { return };
     let mut of_caches = Vec::new();
-    for (cache, here) in grouped(rows.iter().copied(), |row| row.config.cache) {
+    for (cache, here) in group_by_key(rows.iter().copied(), |row| row.config.cache) {
         for cell in cells(&here) {
             of_caches.push(CacheRow { cache, cell, here: here.clone() });
         }
@@ -222,7 +222,7 @@ pub(super) fn add_brief_table(rows: &[&Row<'_>], section: &mut Section) {
     let columns = ColumnList::<CacheRow<'_, '_>>::new()
         .left("GB/s", |row| row.cache.map_or("?", |cache| cache.name()))
         .right("block", |row| size(row.cell.1))
-        .each(
+        .columns_for_each(
             &names,
             |name| name.to_string(),
             |row, name| row.at(name).map_or_else(|| "-".into(), |own| RATE.value(own.m)),
@@ -254,7 +254,11 @@ impl ComparedRow<'_> {
 }
 
 /// Adds a table that compares nodegauge's figures with those of reference programs for the same cells.
-pub(super) fn add_comparison_table(own: &[&Row<'_>], others: &[&Row<'_>], section: &mut Section) {
+pub(super) fn add_comparison_table(
+    own: &[&FilesRow<'_>],
+    others: &[&FilesRow<'_>],
+    section: &mut Section,
+) {
     let mut compared = Vec::new();
     for program in distinct(others.iter().filter_map(|row| row.config.engine.as_deref())) {
         let theirs = select_rows(others, |row| {

@@ -18,13 +18,17 @@ fn measured(value: f64, doubt: Option<&str>) -> NodeFigure {
 /// Returns a bound from a reference with 64 nodes and this spread.
 fn figure_bound(spread: f64, bound: f64) -> FigureBound {
     let spread = SpreadComponents { nodes: Some(spread), runs: None };
-    let peers = Peers { spread, nodes: 64, runs: 64 };
+    let peers = PeerSpread { spread, nodes: 64, runs: 64 };
     FigureBound {
         value: 335e9,
         bound,
         base: "ref".to_owned(),
         basis: "median of 64 nodes minus 4 %".to_owned(),
-        power: peers.power(triad().practical_limit(), Fraction(1.0 - bound / 335e9), MEASUREMENTS),
+        power: peers.power(
+            triad().practical_limit(),
+            Fraction(1.0 - bound / 335e9),
+            MAX_MEASUREMENTS,
+        ),
         size: None,
     }
 }
@@ -155,15 +159,15 @@ fn simulated_checks_find_the_loss_and_accept_good_nodes() {
             let components = SpreadComponents::from_nodes(&nodes);
             let deviation = limit(48) * components.run_deviation().unwrap();
             let deficit = Fraction((1.0 - (-deviation).exp()).max(0.04));
-            let peers = Peers { spread: components, nodes: 12, runs: 48 };
+            let peers = PeerSpread { spread: components, nodes: 12, runs: 48 };
             let bound = FigureBound {
                 value,
                 bound: (1.0 - deficit.0) * value,
-                power: peers.power(triad().practical_limit(), deficit, MEASUREMENTS),
+                power: peers.power(triad().practical_limit(), deficit, MAX_MEASUREMENTS),
                 ..figure_bound(spread, 1.0)
             };
             let mut figure = CheckedFigure { bound: Some(bound), ..checked(&[]) };
-            for _ in 0..MEASUREMENTS {
+            for _ in 0..MAX_MEASUREMENTS {
                 if figure.measured.is_empty() || figure.needs_repetition() {
                     let again = (1.0 - loss) * 335e9 * normal(spread).exp();
                     figure.measured.push(measured(again, None));
@@ -252,9 +256,12 @@ fn verdict_line_fits_80_characters_with_host_and_reason() {
         line_text.starts_with("n017 mem 68% of ref: DIMM; bad: triad 231.0 GB/s"),
         "{line_text}"
     );
-    assert_eq!(line_text.chars().count(), LONGEST_LINE);
+    assert_eq!(line_text.chars().count(), MAX_LINE_CHARS);
     let long = verdict_line(&"x".repeat(200), NodeVerdict::Bad, Some(&bad), "");
-    assert!(long.contains("mem 68% of ref: DI") && long.chars().count() == LONGEST_LINE, "{long}");
+    assert!(
+        long.contains("mem 68% of ref: DI") && long.chars().count() == MAX_LINE_CHARS,
+        "{long}"
+    );
     assert_eq!(
         verdict_line("n1", NodeVerdict::Good, None, "as the reference"),
         "n1 good: as the reference"

@@ -1,6 +1,6 @@
 //! Output of Ansible's `--tree DIR`: one file per host with the result of its task; its field `stdout` is the record.
 
-use super::{Intake, Text, error_or_last_line, short};
+use super::{InputText, Intake, error_or_last_line, short};
 use crate::figures::FigureSelection;
 use serde::Deserialize;
 
@@ -16,7 +16,12 @@ struct TaskResult {
 }
 
 /// Adds the record in the result of a host.
-pub(super) fn add(intake: &mut Intake, text: &Text, json: &str, selection: &FigureSelection<'_>) {
+pub(super) fn add(
+    intake: &mut Intake,
+    text: &InputText,
+    json: &str,
+    selection: &FigureSelection<'_>,
+) {
     let result: TaskResult = serde_json::from_str(json).unwrap_or_default();
     if result.unreachable {
         let reason = format!("unreachable: {}", short(&result.msg));

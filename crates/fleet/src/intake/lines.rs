@@ -1,7 +1,7 @@
 //! Output of many nodes in one text: lines prefixed with the node name, blocks with node names above them, or results
 //! printed by Ansible.
 
-use nodegauge_gauge::view::grouped;
+use nodegauge_gauge::view::group_by_key;
 use nodegauge_toolchain::mpi::HostList;
 
 /// Minimum length of the lines of dashes above and below node names in the output of `clush -b`.
@@ -9,7 +9,7 @@ const RULE: usize = 10;
 
 /// Output of one node.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct NodePart {
+pub(super) struct NodeOutput {
     /// Name of the node in front of the lines.
     pub node: String,
     /// Lines without the name.
@@ -19,7 +19,7 @@ pub(super) struct NodePart {
 }
 
 /// Splits a text by node. The result is empty if the text is not the output of several nodes.
-pub(super) fn split_by_node(text: &str) -> Vec<NodePart> {
+pub(super) fn split_by_node(text: &str) -> Vec<NodeOutput> {
     if text.trim_start().starts_with(['{', '[']) {
         return Vec::new();
     }
@@ -38,11 +38,11 @@ pub(super) fn split_by_node(text: &str) -> Vec<NodePart> {
     if !lines.iter().any(|(_, line)| line.trim_start().starts_with('{')) {
         return failures(text);
     }
-    let mut parts: Vec<NodePart> = grouped(lines, |(node, _)| *node)
+    let mut parts: Vec<NodeOutput> = group_by_key(lines, |(node, _)| *node)
         .into_iter()
         .map(|(node, of_node)| {
             let of_node: Vec<&str> = of_node.into_iter().map(|(_, line)| line).collect();
-            NodePart { node: node.to_owned(), content: of_node.join("\n"), failure: None }
+            NodeOutput { node: node.to_owned(), content: of_node.join("\n"), failure: None }
         })
         .collect();
     let failed = failures(text);
@@ -82,7 +82,7 @@ fn unfolded(name: &str) -> Vec<String> {
 
 /// Returns messages of tools that a node failed: `clush: n[3-4] (2): exited with exit code 3`, `pdsh@head: n3: ssh
 /// exited with exit code 255`, `srun: error: n3: task 2: Exited with exit code 1`.
-fn failures(text: &str) -> Vec<NodePart> {
+fn failures(text: &str) -> Vec<NodeOutput> {
     let mut found = Vec::new();
     for line in text.lines() {
         let rest = match labelled(line) {
@@ -92,7 +92,7 @@ fn failures(text: &str) -> Vec<NodePart> {
             _ => continue,
         };
         let Some((name, why)) = rest.split_once(": ") else { continue };
-        found.extend(unfolded(name).into_iter().map(|node| NodePart {
+        found.extend(unfolded(name).into_iter().map(|node| NodeOutput {
             node,
             content: String::new(),
             failure: Some(super::short(why)),
@@ -103,7 +103,7 @@ fn failures(text: &str) -> Vec<NodePart> {
 
 /// Returns the blocks of `clush -b`: a line of dashes, node names, a line of dashes, and the output that these nodes
 /// have in common.
-fn blocks(text: &str) -> Vec<NodePart> {
+fn blocks(text: &str) -> Vec<NodeOutput> {
     let mut blocks: Vec<(&str, String)> = Vec::new();
     let mut lines = text.lines().peekable();
     while let Some(line) = lines.next() {
@@ -127,7 +127,7 @@ fn blocks(text: &str) -> Vec<NodePart> {
             nodes.extend(name.split(' ').next().map(str::to_owned));
         }
         for node in nodes {
-            parts.push(NodePart { node, content: content.clone(), failure: None });
+            parts.push(NodeOutput { node, content: content.clone(), failure: None });
         }
     }
     parts
@@ -161,11 +161,11 @@ fn task_line(line: &str) -> Option<TaskLine<'_>> {
 }
 
 /// Returns the results of a task on several nodes, as Ansible prints them.
-fn tasks(text: &str) -> Vec<NodePart> {
-    let mut parts: Vec<NodePart> = Vec::new();
+fn tasks(text: &str) -> Vec<NodeOutput> {
+    let mut parts: Vec<NodeOutput> = Vec::new();
     for line in text.lines() {
         if let Some(TaskLine { node, failed, rest }) = task_line(line) {
-            parts.push(NodePart {
+            parts.push(NodeOutput {
                 node: node.to_owned(),
                 content: format!("{rest}\n"),
                 failure: failed.map(|code| format!("exit code {code}")),

@@ -98,7 +98,7 @@ fn is_start(before: &[u8]) -> bool {
 }
 
 /// Splits a text into JSON documents. Text after a document belongs to this document.
-pub(super) fn documents(text: &str) -> Vec<&str> {
+pub(super) fn split_documents(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut start = 0;
     let mut from = 0;
@@ -123,7 +123,7 @@ mod tests {
         let list = "{\"a\": [\n{\"b\": 1},\n{\"b\":\n{}}\n]}";
         let half = "{\"a\": 1, \"b";
         let text = format!("{list}\n{half}\n{list}\r\n{{}}\nbye\n");
-        let parts = documents(&text);
+        let parts = split_documents(&text);
         let trimmed: Vec<&str> = parts.iter().map(|part| part.trim_end()).collect();
         assert_eq!(trimmed, [list, half, list, "{}\nbye"]);
         assert_eq!(parts.concat(), text);

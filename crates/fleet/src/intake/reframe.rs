@@ -1,7 +1,7 @@
 //! ReFrame's run report: one run per test case, with the values of its performance variables. The report does not
 //! describe the nodes, so nodes are compared within the partition in which the test cases ran.
 
-use super::{Intake, Text, short};
+use super::{InputText, Intake, short};
 use crate::figures::{FigureKey, FigureSelection, NodeFigure};
 use crate::inventory::NodeKind;
 use crate::node::NodeRun;
@@ -47,7 +47,12 @@ struct TestCase {
 }
 
 /// Adds the runs of a report.
-pub(super) fn add(intake: &mut Intake, text: &Text, json: &str, selection: &FigureSelection<'_>) {
+pub(super) fn add(
+    intake: &mut Intake,
+    text: &InputText,
+    json: &str,
+    selection: &FigureSelection<'_>,
+) {
     let report: Report = match serde_json::from_str(json) {
         Ok(report) => report,
         Err(error) => {
@@ -71,7 +76,7 @@ pub(super) fn add(intake: &mut Intake, text: &Text, json: &str, selection: &Figu
             .iter()
             .flatten()
             .filter_map(|(name, value)| figure(name, value, selection.registry))
-            .filter(|figure| selection.all || is_headline(figure, selection.registry))
+            .filter(|figure| selection.includes_all || is_headline(figure, selection.registry))
             .collect();
         if figures.is_empty() {
             let why = case.fail_reason.as_deref().unwrap_or("no performance values");
@@ -93,7 +98,7 @@ pub(super) fn add(intake: &mut Intake, text: &Text, json: &str, selection: &Figu
             settings: BTreeMap::new(),
             clock_hz: None,
             findings: Vec::new(),
-            critical: Vec::new(),
+            critical_findings: Vec::new(),
             other_load: None,
             facts: Default::default(),
             figures,

@@ -23,9 +23,10 @@ fn record(host: &str, triad: f64) -> serde_json::Value {
 
 fn read(content: &str) -> Intake {
     let registry = Registry::new(std::iter::empty());
-    let selection = FigureSelection { gauges: &[], registry: &registry, all: true, facts: false };
+    let selection =
+        FigureSelection { gauges: &[], registry: &registry, includes_all: true, facts: false };
     let mut intake = Intake::default();
-    let text = Text {
+    let text = InputText {
         source: "in".to_owned(),
         node: None,
         evidence: Evidence::FileName,
@@ -236,7 +237,8 @@ fn unreadable_files_of_a_folder_are_reported_by_node_name() {
     write("n3.2.json", "");
     write(".fleet/n9.log", "not read");
     let registry = Registry::new(std::iter::empty());
-    let selection = FigureSelection { gauges: &[], registry: &registry, all: true, facts: false };
+    let selection =
+        FigureSelection { gauges: &[], registry: &registry, includes_all: true, facts: false };
     let found = Intake::read(&[folder.path().to_owned()], &selection).unwrap();
     assert_eq!(hosts(&found), [("n1", 3e9)]);
     assert_eq!(found.duplicates, 1);
@@ -272,7 +274,8 @@ fn logs_next_to_records_give_reasons_for_missing_records() {
     write("README", "Records of Monday: see below\n");
     write("n6.json", "error: no processor\nhint: none\n");
     let registry = Registry::new(std::iter::empty());
-    let selection = FigureSelection { gauges: &[], registry: &registry, all: true, facts: false };
+    let selection =
+        FigureSelection { gauges: &[], registry: &registry, includes_all: true, facts: false };
     let found = Intake::read(&[folder.path().to_owned()], &selection).unwrap();
     assert_eq!(hosts(&found), [("n1", 3e9), ("n5", 3e9)]);
     assert_eq!(

@@ -1,13 +1,13 @@
 //! Output of many nodes in the formats of further tools: `kubectl logs --prefix`, GNU parallel `--tag`, MPI launchers
 //! with prefixes, `ansible -o`, Salt, the systemd journal, and `pssh -i`.
 
-use super::lines::NodePart;
+use super::lines::NodeOutput;
 use nodegauge_gauge::readers::tags;
-use nodegauge_gauge::view::grouped;
+use nodegauge_gauge::view::group_by_key;
 use serde_json::Value;
 
 /// Splits a text by node; `None` if the text has none of these formats.
-pub(super) fn split_by_node(text: &str) -> Option<Vec<NodePart>> {
+pub(super) fn split_by_node(text: &str) -> Option<Vec<NodeOutput>> {
     one_line_results(text)
         .or_else(|| inline_results(text))
         .or_else(|| journal_objects(text))
@@ -38,14 +38,14 @@ fn is_name(word: &str) -> bool {
 fn prefixed(
     text: &str,
     prefix: for<'a> fn(&'a str) -> Option<PrefixedLine<'a>>,
-) -> Option<Vec<NodePart>> {
+) -> Option<Vec<NodeOutput>> {
     let lines: Vec<PrefixedLine<'_>> = text.lines().filter_map(prefix).collect();
     if !lines.iter().any(|one| is_json(one.line)) {
         return None;
     }
-    let parts = grouped(lines, |one| one.node.to_owned()).into_iter().map(|(node, own)| {
+    let parts = group_by_key(lines, |one| one.node.to_owned()).into_iter().map(|(node, own)| {
         let own: Vec<&str> = own.into_iter().map(|one| one.line).collect();
-        NodePart { node, content: own.join("\n"), failure: None }
+        NodeOutput { node, content: own.join("\n"), failure: None }
     });
     Some(parts.collect())
 }
@@ -75,7 +75,7 @@ fn journal(line: &str) -> Option<PrefixedLine<'_>> {
 }
 
 /// Splits a text by rank and removes the prefixes of an MPI launcher. The prefixes of Slurm are parsed in `lines`.
-fn ranks(text: &str) -> Option<Vec<NodePart>> {
+fn ranks(text: &str) -> Option<Vec<NodeOutput>> {
     if !text.trim_start().starts_with('[') && !text.contains("\n[") {
         return None;
     }
@@ -83,7 +83,7 @@ fn ranks(text: &str) -> Option<Vec<NodePart>> {
     if !ranks.iter().any(|rank| rank.text.lines().any(is_json)) {
         return None;
     }
-    let part = |rank: tags::RankText| NodePart {
+    let part = |rank: tags::RankText| NodeOutput {
         node: rank.rank.to_string(),
         content: rank.text,
         failure: None,
@@ -92,7 +92,7 @@ fn ranks(text: &str) -> Option<Vec<NodePart>> {
 }
 
 /// Parses the results of `ansible -o`: `n1 | CHANGED | rc=0 | (stdout) {...}`, `n2 | UNREACHABLE!: reason`.
-fn one_line_results(text: &str) -> Option<Vec<NodePart>> {
+fn one_line_results(text: &str) -> Option<Vec<NodeOutput>> {
     let mut parts = Vec::new();
     for line in text.lines() {
         let Some((node, rest)) = line.split_once(" | ").filter(|(node, _)| is_name(node)) else {
@@ -100,7 +100,7 @@ fn one_line_results(text: &str) -> Option<Vec<NodePart>> {
         };
         if let Some(reason) = rest.strip_prefix("UNREACHABLE!: ") {
             let failure = Some(format!("unreachable: {}", super::short(reason)));
-            parts.push(NodePart { node: node.to_owned(), content: String::new(), failure });
+            parts.push(NodeOutput { node: node.to_owned(), content: String::new(), failure });
             continue;
         }
         let Some((state, output)) = rest.split_once(" | (stdout) ") else { continue };
@@ -117,7 +117,7 @@ fn one_line_results(text: &str) -> Option<Vec<NodePart>> {
                 format!("exit code {code}: {last}")
             }
         });
-        parts.push(NodePart { node: node.to_owned(), content, failure });
+        parts.push(NodeOutput { node: node.to_owned(), content, failure });
     }
     (!parts.is_empty()).then_some(parts)
 }
@@ -150,12 +150,12 @@ fn with_line_ends(text: &str) -> String {
 }
 
 /// Parses the results of `pssh -i`: lines such as `[1] 14:00:01 [SUCCESS] n1`, each followed by the output of the node.
-fn inline_results(text: &str) -> Option<Vec<NodePart>> {
-    let mut parts: Vec<NodePart> = Vec::new();
+fn inline_results(text: &str) -> Option<Vec<NodeOutput>> {
+    let mut parts: Vec<NodeOutput> = Vec::new();
     for line in text.lines() {
         if let Some((node, failure)) = inline_result(line) {
             let failure = failure.map(super::short);
-            parts.push(NodePart { node: node.to_owned(), content: String::new(), failure });
+            parts.push(NodeOutput { node: node.to_owned(), content: String::new(), failure });
         } else if let Some(part) = parts.last_mut() {
             part.content.push_str(line);
             part.content.push('\n');
@@ -181,7 +181,7 @@ fn inline_result(line: &str) -> Option<(&str, Option<&str>)> {
 }
 
 /// Returns the messages of each host in the journal's JSON (`journalctl -o json`).
-fn journal_objects(text: &str) -> Option<Vec<NodePart>> {
+fn journal_objects(text: &str) -> Option<Vec<NodeOutput>> {
     if !text.contains("\"MESSAGE\"") || !text.contains("\"_HOSTNAME\"") {
         return None;
     }
@@ -191,21 +191,21 @@ fn journal_objects(text: &str) -> Option<Vec<NodePart>> {
         let of = |key: &str| entry.get(key).and_then(Value::as_str).map(str::to_owned);
         messages.extend(of("_HOSTNAME").zip(of("MESSAGE")));
     }
-    let parts = grouped(messages, |(node, _)| node.clone()).into_iter().map(|(node, own)| {
+    let parts = group_by_key(messages, |(node, _)| node.clone()).into_iter().map(|(node, own)| {
         let own: Vec<String> = own.into_iter().map(|(_, message)| message).collect();
-        NodePart { node, content: own.join("\n"), failure: None }
+        NodeOutput { node, content: own.join("\n"), failure: None }
     });
-    let parts: Vec<NodePart> = parts.collect();
+    let parts: Vec<NodeOutput> = parts.collect();
     (!parts.is_empty()).then_some(parts)
 }
 
 /// Returns the output of each minion in Salt's text: `n1:`, followed by lines that are indented by four spaces.
-fn minions(text: &str) -> Option<Vec<NodePart>> {
+fn minions(text: &str) -> Option<Vec<NodeOutput>> {
     const INDENT: &str = "    ";
-    let mut parts: Vec<NodePart> = Vec::new();
+    let mut parts: Vec<NodeOutput> = Vec::new();
     for line in text.lines() {
         if let Some(node) = line.strip_suffix(':').filter(|node| is_name(node)) {
-            parts.push(NodePart { node: node.to_owned(), content: String::new(), failure: None });
+            parts.push(NodeOutput { node: node.to_owned(), content: String::new(), failure: None });
         } else if let (Some(part), Some(rest)) = (parts.last_mut(), line.strip_prefix(INDENT)) {
             part.content.push_str(rest);
             part.content.push('\n');

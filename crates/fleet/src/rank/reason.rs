@@ -1,6 +1,6 @@
 //! Reasons why a node is slow, from its record and the records of the other nodes in its group.
 
-use super::{FigureStatistics, Node, RankVerdict, RankedFigure, RankedNode};
+use super::{FigureStatistics, NodeRuns, RankVerdict, RankedFigure, RankedNode};
 use crate::cause::{cut_at_word, finding_word, reason_with_cause};
 use crate::node::OTHER_LOAD;
 use nodegauge_analysis::slow::power::PeerVerdict;
@@ -20,7 +20,7 @@ pub(crate) struct GroupMajority {
 
 impl GroupMajority {
     /// Determines what most nodes of a group have.
-    pub(crate) fn from_nodes(nodes: &[Node<'_>]) -> Self {
+    pub(crate) fn from_nodes(nodes: &[NodeRuns<'_>]) -> Self {
         let mut counts: BTreeMap<&'static str, HashMap<&str, usize>> = BTreeMap::new();
         let mut findings: HashMap<String, usize> = HashMap::new();
         let mut clocks = Vec::new();
@@ -59,14 +59,14 @@ impl GroupMajority {
 
     /// True if a run has a critical finding that explains low figures and that most nodes do not have.
     pub(crate) fn has_rare_defect(&self, run: &crate::node::NodeRun) -> bool {
-        run.critical.iter().any(|id| self.finding_word(id).is_some())
+        run.critical_findings.iter().any(|id| self.finding_word(id).is_some())
     }
 
     /// Returns the first critical finding of a run that most nodes do not have. For a single node, every critical
     /// finding counts. Other load is ignored.
     pub(crate) fn rare_defect<'r>(&self, run: &'r crate::node::NodeRun) -> Option<&'r str> {
-        let mut critical = run.critical.iter().map(String::as_str);
-        critical.find(|id| {
+        let mut critical_findings = run.critical_findings.iter().map(String::as_str);
+        critical_findings.find(|id| {
             let with = self.findings.get(*id).copied().unwrap_or_default();
             *id != OTHER_LOAD && (2 * with <= self.nodes || self.nodes == 1)
         })
@@ -81,7 +81,7 @@ impl GroupMajority {
 /// Reason in a short and a long form.
 #[derive(Default)]
 pub(crate) struct Reason {
-    /// Text of at most [`LONGEST_REASON`](crate::cause::LONGEST_REASON) characters.
+    /// Text of at most [`MAX_REASON_CHARS`](crate::cause::MAX_REASON_CHARS) characters.
     pub(crate) short: String,
     /// Sentence.
     pub(crate) long: String,
@@ -109,7 +109,7 @@ fn modal_value(of: HashMap<&str, usize>) -> String {
 
 /// Returns the reason for the verdict on a node; empty for a good node.
 pub(crate) fn find_reason(
-    node: &Node<'_>,
+    node: &NodeRuns<'_>,
     ranked: &RankedNode,
     statistics: &[FigureStatistics],
     peers: &GroupMajority,
@@ -119,7 +119,7 @@ pub(crate) fn find_reason(
         return Reason::default();
     }
     let decided =
-        ranked.deciding.and_then(|at| Some((&statistics[at], ranked.figures[at].as_ref()?)));
+        ranked.deciding_figure.and_then(|at| Some((&statistics[at], ranked.figures[at].as_ref()?)));
     let Some((of, figure)) = decided else {
         return Reason {
             short: "nothing measured".to_owned(),
@@ -151,7 +151,7 @@ pub(crate) fn find_reason(
         long.push_str(&format!("; {}", cause.words));
     }
     let words = causes.iter().map(|cause| cause.word.as_str());
-    let head = format!("{} {}", of.key.word(), share.in_compact_percent());
+    let head = format!("{} {}", of.key.short_name(), share.in_compact_percent());
     Reason { short: reason_with_cause(&head, base, words), long }
 }
 
@@ -172,10 +172,10 @@ fn within_limits_reason(
         let long = format!("critical finding that most nodes do not have: {name}");
         return Reason { short: cut_at_word(&word), long };
     }
-    let word = of.key.word();
+    let short_name = of.key.short_name();
     if peer_verdict != PeerVerdict::Undecided {
         let long = format!("{}: {}", of.key, power.in_words());
-        return Reason { short: cut_at_word(&format!("{word}: cannot tell")), long };
+        return Reason { short: cut_at_word(&format!("{short_name}: cannot tell")), long };
     }
     let share = Fraction(figure.reference_share.map_or(figure.share, |one| one.min(figure.share)));
     let share = share.rounded_down();
@@ -191,18 +191,18 @@ fn within_limits_reason(
     if let Some(load) = load {
         long.push_str(&format!("; {load}"));
         return Reason {
-            short: cut_at_word(&format!("{word} {}: busy", share.in_compact_percent())),
+            short: cut_at_word(&format!("{short_name} {}: busy", share.in_compact_percent())),
             long,
         };
     }
     Reason {
-        short: cut_at_word(&format!("{word} {}: undecided", share.in_compact_percent())),
+        short: cut_at_word(&format!("{short_name} {}: undecided", share.in_compact_percent())),
         long,
     }
 }
 
 /// Returns the differences between a node and its group, the most likely cause first.
-fn causes(node: &Node<'_>, ranked: &RankedNode, peers: &GroupMajority) -> Vec<Cause> {
+fn causes(node: &NodeRuns<'_>, ranked: &RankedNode, peers: &GroupMajority) -> Vec<Cause> {
     let run = node.latest();
     let mut causes: Vec<Cause> = Vec::new();
     let less = ranked.differences.iter().filter(|one| one.is_less);

@@ -21,7 +21,7 @@ fn run(host: &str, value: f64) -> NodeRun {
         settings: BTreeMap::from([("governor", "performance".to_owned())]),
         clock_hz: Some(3e9),
         findings: Vec::new(),
-        critical: Vec::new(),
+        critical_findings: Vec::new(),
         other_load: None,
         facts: Default::default(),
         figures: vec![NodeFigure::new(triad(), value)],
@@ -121,7 +121,7 @@ fn eight_equal_nodes_form_a_group_and_busy_nodes_are_unknown() {
     // A finding that is a defect under any load is not excused by load.
     runs[20].findings.push("cpu-quota".to_owned());
     assert_eq!(rank(runs.clone(), &RankingOptions::default()).hosts(RankVerdict::Unknown), ["n20"]);
-    runs[20].critical.push("cpu-quota".to_owned());
+    runs[20].critical_findings.push("cpu-quota".to_owned());
     let limited = rank(runs, &RankingOptions::default());
     assert_eq!(limited.hosts(RankVerdict::Slow), ["n20"]);
     assert_eq!(limited.groups[0].nodes[0].reason, "mem 65% med: quota");
@@ -214,7 +214,7 @@ fn nodes_without_a_record_are_missing_with_their_reason() {
         files: Vec::new(),
     };
     let options = RankingOptions {
-        expected: ["n1", "n2", "n3", "n4"].map(str::to_owned).to_vec(),
+        expected_nodes: ["n1", "n2", "n3", "n4"].map(str::to_owned).to_vec(),
         failures: BTreeMap::from([("n3".to_owned(), "NODE_FAIL".to_owned())]),
         ..RankingOptions::default()
     };
@@ -225,7 +225,8 @@ fn nodes_without_a_record_are_missing_with_their_reason() {
     assert_eq!(missing(&options), ["n2: the file is empty", "n3: NODE_FAIL", "n4: no record"]);
     // Without a list of expected nodes, the outputs of tools determine the names.
     assert_eq!(missing(&RankingOptions::default()), ["n2: the file is empty", "vm: text"]);
-    let named = RankingOptions { expected: vec!["README".to_owned()], ..RankingOptions::default() };
+    let named =
+        RankingOptions { expected_nodes: vec!["README".to_owned()], ..RankingOptions::default() };
     assert_eq!(missing(&named), ["README: text", "n2: the file is empty"]);
 }
 
@@ -264,7 +265,7 @@ fn nodes_with_the_same_host_name_are_named_by_label() {
     };
     let runs: Vec<NodeRun> = (0..12).map(|i| named(i % 3, &format!("n{i:02}"))).collect();
     let ranking = rank(runs.clone(), &RankingOptions::default());
-    assert_eq!(ranking.count(), 12);
+    assert_eq!(ranking.node_count(), 12);
     assert!(ranking.remarks[0].contains("records of n[00-11] have the same host name, localhost"));
     assert!(ranking.missing.is_empty());
     // Runs of a node that come from its own file and from a file of all nodes belong to the same node.
@@ -274,7 +275,7 @@ fn nodes_with_the_same_host_name_are_named_by_label() {
         one.label = Some(if i < 3 { format!("n{i:02}") } else { "all".to_owned() });
     }
     let repeated = rank(all, &RankingOptions::default());
-    assert_eq!((repeated.count(), repeated.groups[0].nodes[0].runs), (3, 2));
+    assert_eq!((repeated.node_count(), repeated.groups[0].nodes[0].runs), (3, 2));
     assert!(!repeated.remarks.iter().any(|remark| remark.contains("host name")));
 }
 
@@ -301,7 +302,7 @@ fn node_is_named_as_in_the_list_of_expected_nodes() {
     let hosts = |of_runs: &[&str], asked: &[&str]| -> Vec<String> {
         let runs: Vec<NodeRun> = of_runs.iter().map(|name| run(name, 1e9)).collect();
         let expected: Vec<String> = asked.iter().map(|name| (*name).to_owned()).collect();
-        let names = Names::from_runs(&runs, &expected);
+        let names = NodeNames::from_runs(&runs, &expected);
         runs.iter().map(|one| names.node_name(one).to_owned()).collect()
     };
     assert_eq!(hosts(&["n05.cluster.example.org"], &["n04", "n05"]), ["n05"]);
@@ -312,7 +313,8 @@ fn node_is_named_as_in_the_list_of_expected_nodes() {
     assert_eq!(hosts(&["n05.a", "n05.b"], &["n05"]), ["n05.a", "n05.b"]);
     assert_eq!(hosts(&["n05"], &["n05.a", "n05.b"]), ["n05"]);
     let runs = vec![run("n05.site", 1e9)];
-    let options = RankingOptions { expected: vec!["n05".to_owned()], ..RankingOptions::default() };
+    let options =
+        RankingOptions { expected_nodes: vec!["n05".to_owned()], ..RankingOptions::default() };
     assert!(rank(runs, &options).missing.is_empty());
 }
 
@@ -396,7 +398,7 @@ fn wide_spread_makes_nodes_unknown_until_enough_runs() {
 fn node_with_a_rare_critical_finding_is_never_good() {
     let mut runs = fleet(12);
     runs[5].findings.push("cpu-quota".to_owned());
-    runs[5].critical.push("cpu-quota".to_owned());
+    runs[5].critical_findings.push("cpu-quota".to_owned());
     let verdict = |of: &[NodeRun], host: &str| {
         let ranking = rank(of.to_vec(), &RankingOptions::default());
         let node = ranking.groups[0].nodes.iter().find(|node| node.host == host).unwrap().clone();
@@ -408,12 +410,12 @@ fn node_with_a_rare_critical_finding_is_never_good() {
     assert_eq!(verdict(&runs, "n04").0, RankVerdict::Good);
     // Load is not a defect, and a quota that most nodes have does not distinguish a node.
     let mut busy = fleet(12);
-    busy[5].critical.push("other-load".to_owned());
+    busy[5].critical_findings.push("other-load".to_owned());
     busy[5].findings.push("other-load".to_owned());
     assert_eq!(verdict(&busy, "n05").0, RankVerdict::Good);
     for one in &mut runs {
         one.findings = vec!["cpu-quota".to_owned()];
-        one.critical = vec!["cpu-quota".to_owned()];
+        one.critical_findings = vec!["cpu-quota".to_owned()];
     }
     assert_eq!(verdict(&runs, "n05").0, RankVerdict::Good);
 }

@@ -6,7 +6,7 @@
 
 use super::knee::{Knee, LoadPoint, knee};
 use nodegauge_measure::quantity::number_form;
-use nodegauge_measure::record::doubt::TYPICAL;
+use nodegauge_measure::record::doubt::TYPICAL_RULE;
 use nodegauge_measure::stats::{self, Better, Summary};
 use nodegauge_measure::{BytesPerSec, Fraction, names};
 
@@ -31,7 +31,7 @@ pub struct MeasuredPoint {
 
 /// Returns the number of parts into which a run is divided if each cell has this number of samples.
 pub fn part_count(samples: usize) -> usize {
-    (samples / SAMPLES_PER_PART).clamp(TYPICAL.min.min(samples), MAX_PARTS).max(1)
+    (samples / SAMPLES_PER_PART).clamp(TYPICAL_RULE.min.min(samples), MAX_PARTS).max(1)
 }
 
 /// Returns part number `part` of `parts` equal parts of the samples.

@@ -1,7 +1,7 @@
 //! View of a family of curves: a table of the derived figures of each curve, and one picture of all curves.
 
-use super::{IDLE, KNEE, SATURATED};
-use crate::view::sentence::quoted;
+use super::{IDLE_PREFIX, KNEE_PREFIX, SATURATED_PREFIX};
+use crate::view::sentence::value_in_words;
 use crate::view::{
     Chart, ChartSeries, ColumnList, ColumnUnit, Guide, Scale, Table, TableCell, distinct,
 };
@@ -35,7 +35,7 @@ fn named<'a>(of: &[FamilyFigure<'a>], title: &str, name: &str) -> Option<&'a Mea
 
 /// Extracts the mix from the name of an idle latency or of a bandwidth without the chain.
 fn named_mix(name: &str) -> Option<&str> {
-    name.strip_prefix(IDLE).or_else(|| name.strip_prefix(SATURATED))
+    name.strip_prefix(IDLE_PREFIX).or_else(|| name.strip_prefix(SATURATED_PREFIX))
 }
 
 /// Returns the rows of a path, one per mix in the order of the figures.
@@ -45,10 +45,10 @@ fn rows<'a>(of: &[FamilyFigure<'a>], title: &str) -> Vec<Row<'a>> {
     for mix in distinct(own.filter_map(|figure| named_mix(&figure.m.name))) {
         rows.push(Row {
             mix,
-            idle: named(of, title, &format!("{IDLE}{mix}")),
+            idle: named(of, title, &format!("{IDLE_PREFIX}{mix}")),
             loaded: named(of, title, &format!("latency_{mix}_load100")),
-            knee: named(of, title, &format!("{KNEE}{mix}")),
-            all: named(of, title, &format!("{SATURATED}{mix}")),
+            knee: named(of, title, &format!("{KNEE_PREFIX}{mix}")),
+            all: named(of, title, &format!("{SATURATED_PREFIX}{mix}")),
         });
     }
     rows
@@ -91,10 +91,10 @@ pub fn table(of: &[FamilyFigure<'_>]) -> Table {
             let limit = row.all.and_then(|m| m.limit.as_ref());
             limit.map_or_else(|| "-".to_owned(), |limit| limit.fraction.to_string())
         });
-    let mut table = columns.empty();
+    let mut table = columns.empty_table();
     for title in titles(of) {
         if !title.is_empty() {
-            table.heading(title);
+            table.push_heading(title);
         }
         columns.add_rows(&mut table, rows(of, title));
     }
@@ -152,7 +152,7 @@ pub fn chart(
     if series.is_empty() {
         return None;
     }
-    let idle = of.iter().find(|figure| figure.m.name.starts_with(IDLE));
+    let idle = of.iter().find(|figure| figure.m.name.starts_with(IDLE_PREFIX));
     let guides = idle.and_then(|figure| figure.m.value).map(|value| {
         Guide::y(value, format!("idle {} ns", ColumnUnit::NANOSECONDS.number_text(value)))
     });
@@ -171,7 +171,7 @@ pub fn chart(
 /// Describes the columns of the table. `who` names the threads that load the memory during the chain, e.g. `the other
 /// threads`; `all` names the threads that load it without the chain.
 pub fn describe_columns(of: &[FamilyFigure<'_>], mix: &str, who: &str, all: &str) -> String {
-    let knees = of.iter().filter(|figure| figure.m.name.starts_with(KNEE));
+    let knees = of.iter().filter(|figure| figure.m.name.starts_with(KNEE_PREFIX));
     let bases = distinct(knees.filter_map(|figure| figure.basis.as_deref()));
     let knee = if bases.is_empty() {
         "none: latency does not rise by more than its interval".to_owned()
@@ -189,15 +189,16 @@ pub fn describe_columns(of: &[FamilyFigure<'_>], mix: &str, who: &str, all: &str
 pub fn conclusion(of: &[FamilyFigure<'_>], all: &str) -> Vec<String> {
     let Some(first) = of.first() else { return Vec::new() };
     let of_path = rows(of, &first.title);
-    let idle = of_path.iter().find_map(|row| row.idle.and_then(quoted));
-    let rates =
-        of_path.iter().filter_map(|row| Some((row.mix, row.all.filter(|m| quoted(m).is_some())?)));
+    let idle = of_path.iter().find_map(|row| row.idle.and_then(value_in_words));
+    let rates = of_path
+        .iter()
+        .filter_map(|row| Some((row.mix, row.all.filter(|m| value_in_words(m).is_some())?)));
     let rates: Vec<(&str, &Measurement)> = rates.collect();
     let lowest = rates.iter().min_by(|a, b| a.1.cmp_value(b.1));
     let highest = rates.iter().max_by(|a, b| a.1.cmp_value(b.1));
     let latency = idle.map(|idle| format!("memory latency is {idle} without load"));
     let range = lowest.zip(highest).and_then(|((low_mix, low), (high_mix, high))| {
-        let [from, to] = [quoted(low)?, quoted(high)?];
+        let [from, to] = [value_in_words(low)?, value_in_words(high)?];
         let range = if low_mix == high_mix {
             format!("{from} ({low_mix})")
         } else {

@@ -1,6 +1,6 @@
 //! Iteration over the lines of an input. Only a part of the input is in memory.
 
-use super::{LONGEST_RUN, ReadError};
+use super::{MAX_RUN_BYTES, ReadError};
 use nodegauge_measure::printed::{self, LONGEST_LINE};
 use nodegauge_os::Input;
 
@@ -108,7 +108,7 @@ impl<'t> InputLines<'t> {
         // A JSON document may consist of one long line.
         let first = self.chunk.iter().find(|byte| !byte.is_ascii_whitespace());
         let is_json = first.is_some_and(|byte| b"{[\"}".contains(byte));
-        let longest = if is_json { LONGEST_RUN } else { LONGEST_LINE };
+        let longest = if is_json { MAX_RUN_BYTES } else { LONGEST_LINE };
         if self.filled > longest {
             return Err(ReadError::Overlong(self.whole_length()?));
         }
@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn overlong_lines_are_refused_with_their_length() {
         let rows = "row\n".repeat(100_000);
-        for (begin, longest) in [("x", LONGEST_LINE), ("{", LONGEST_RUN)] {
+        for (begin, longest) in [("x", LONGEST_LINE), ("{", MAX_RUN_BYTES)] {
             let line = format!("{begin}{}", "y".repeat(longest + 1));
             for end in ["", "\n", "\nmore\n"] {
                 let text = format!("{rows}{line}{end}");

@@ -1,8 +1,8 @@
 //! Positions of the runs in an input, and the text of each run.
 
 use super::lines::{InputLines, line_length};
-use super::runs::{FoundRun, KnownLines, LinePlace, MAX_RUNS, RunFinder, ScannedLine};
-use super::{LONGEST_RUN, ReadError, Reader, tags};
+use super::runs::{FoundRun, LinePosition, MAX_RUNS, ReaderIndex, RunFinder, ScannedLine};
+use super::{MAX_RUN_BYTES, ReadError, Reader, tags};
 use nodegauge_os::{Input, map_in_parallel};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ const SHORTEST_RUN: usize = 64 << 10;
 /// # Errors
 /// Fails if the lines of two runs are mixed, so that a line could belong to either, or if the input is not plain text.
 pub fn find_runs(readers: &[&dyn Reader], input: &Input<'_>) -> Result<Vec<FoundRun>, ReadError> {
-    let known = KnownLines::new(readers);
+    let known = ReaderIndex::new(readers);
     if let Some(tag) = form(input)? {
         let found = find_rank_runs(&known, input, tag)?;
         if !found.is_empty() {
@@ -31,7 +31,7 @@ pub fn find_runs(readers: &[&dyn Reader], input: &Input<'_>) -> Result<Vec<Found
         for scanned in map_in_parallel(&pieces, |piece| scan(&known, piece)) {
             for line in scanned {
                 if let Some(marked) = &line.scanned {
-                    finder.add(&known, LinePlace { number, from }, marked)?;
+                    finder.add(&known, LinePosition { number, from }, marked)?;
                 }
                 number += 1;
                 from += line.length as u64;
@@ -68,7 +68,7 @@ struct PieceLine {
 }
 
 /// Scans the lines of a piece.
-fn scan(known: &KnownLines<'_>, piece: &[u8]) -> Vec<PieceLine> {
+fn scan(known: &ReaderIndex<'_>, piece: &[u8]) -> Vec<PieceLine> {
     let lines = piece.split_inclusive(|byte| *byte == b'\n');
     lines
         .map(|line| PieceLine {
@@ -101,7 +101,7 @@ fn form(input: &Input<'_>) -> Result<Option<tags::Tag>, ReadError> {
 /// Returns the runs of all ranks. Lines without a prefix are ignored, because the launcher printed them. A last line
 /// without a line end is ignored, because its prefix may be incomplete.
 fn find_rank_runs(
-    known: &KnownLines<'_>,
+    known: &ReaderIndex<'_>,
     input: &Input<'_>,
     tag: tags::Tag,
 ) -> Result<Vec<FoundRun>, ReadError> {
@@ -115,7 +115,7 @@ fn find_rank_runs(
             let finder = ranks.entry(tagged.rank).or_default();
             let before = finder.count();
             if let Some(scanned) = known.scan(tagged.line) {
-                finder.add(known, LinePlace { number, from: line.from }, &scanned)?;
+                finder.add(known, LinePosition { number, from: line.from }, &scanned)?;
             }
             count += finder.count() - before;
         }
@@ -166,17 +166,18 @@ pub(super) fn each_text<'f>(
     Ok(())
 }
 
-/// Reads the bytes from `from` to `to`, at most [`LONGEST_RUN`]. Returns them as text, and true if bytes were left out.
+/// Reads the bytes from `from` to `to`, at most [`MAX_RUN_BYTES`]. Returns them as text, and true if bytes were left
+/// out.
 pub(super) fn read_text(
     input: &Input<'_>,
     from: u64,
     to: u64,
 ) -> Result<(String, bool), ReadError> {
     let length = usize::try_from(to - from).unwrap_or(usize::MAX);
-    let mut bytes = vec![0; length.min(LONGEST_RUN)];
+    let mut bytes = vec![0; length.min(MAX_RUN_BYTES)];
     let read = input.read_at(from, &mut bytes)?;
     bytes.truncate(read);
-    Ok((into_text(bytes), length > LONGEST_RUN))
+    Ok((into_text(bytes), length > MAX_RUN_BYTES))
 }
 
 /// Converts bytes to text, and replaces invalid UTF-8.
@@ -218,7 +219,7 @@ fn each_rank_text<'f>(
     for (at, run) in found.iter().enumerate().rev() {
         ranks.entry(run.rank.unwrap_or_default()).or_default().left.push(at as u32);
     }
-    let longest = (LONGEST_RUN / ranks.len().max(1)).max(SHORTEST_RUN);
+    let longest = (MAX_RUN_BYTES / ranks.len().max(1)).max(SHORTEST_RUN);
     let mut lines = InputLines::new(input)?;
     while let Some(line) = lines.next()? {
         let from = line.from;

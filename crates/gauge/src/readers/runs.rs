@@ -86,12 +86,12 @@ struct OpenRun {
 }
 
 /// Readers, indexed by the first characters of the lines that they recognise.
-pub(super) struct KnownLines<'r> {
+pub(super) struct ReaderIndex<'r> {
     readers: &'r [&'r dyn Reader],
     by_first: [u64; 256],
 }
 
-impl<'r> KnownLines<'r> {
+impl<'r> ReaderIndex<'r> {
     pub(super) fn new(readers: &'r [&'r dyn Reader]) -> Self {
         Self { readers, by_first: by_first_character(readers) }
     }
@@ -139,7 +139,7 @@ pub(super) struct ScannedLine {
 
 /// Position of a line in an input.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct LinePlace {
+pub(super) struct LinePosition {
     /// Number of the line, from 0.
     pub(super) number: usize,
     /// Position of the first byte of the line in the input.
@@ -165,8 +165,8 @@ impl RunFinder {
     /// Fails if the lines of two runs are mixed, so that the line could belong to either.
     pub(super) fn add(
         &mut self,
-        known: &KnownLines<'_>,
-        place: LinePlace,
+        known: &ReaderIndex<'_>,
+        place: LinePosition,
         line: &ScannedLine,
     ) -> Result<(), ReadError> {
         // A brace after one of these characters is inside a document.
@@ -215,7 +215,7 @@ impl RunFinder {
         readers: &[&dyn Reader],
         reader: usize,
         mark: RunMark,
-        place: LinePlace,
+        place: LinePosition,
         text: &str,
     ) -> Result<(), ReadError> {
         let is_weak = mark.kind == MarkKind::Weak;
@@ -279,7 +279,7 @@ impl RunFinder {
     }
 
     /// True if the line continues the last run, which belongs to the same program.
-    fn continues(&self, open: &OpenRun, mark: RunMark, place: LinePlace, text: &str) -> bool {
+    fn continues(&self, open: &OpenRun, mark: RunMark, place: LinePosition, text: &str) -> bool {
         if open.is_document != (mark.kind == MarkKind::InDocument) {
             return false;
         }

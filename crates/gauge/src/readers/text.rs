@@ -34,8 +34,8 @@ pub fn unique_after_label<'a>(text: &'a str, label: &str) -> Result<Option<&'a s
 }
 
 /// Parses the number in a table cell that ends with this unit.
-pub fn number_with(cell: &str, unit: &str) -> Option<f64> {
-    number(cell.strip_suffix(unit)?.trim())
+pub fn number_with_unit(cell: &str, unit: &str) -> Option<f64> {
+    parse_number(cell.strip_suffix(unit)?.trim())
 }
 
 /// Rules that detect the runs of a program whose output has a title with the version, tables, and a last line.
@@ -78,32 +78,32 @@ impl TitledRun {
 ///
 /// # Errors
 /// Fails if the text contains no JSON, or if the JSON is invalid or truncated.
-pub fn document(text: &str) -> Result<Value, String> {
+pub fn parse_document(text: &str) -> Result<Value, String> {
     let mut documents = serde_json::Deserializer::from_str(text).into_iter::<Value>();
     let document = documents.next().ok_or("its JSON is empty")?;
     document.map_err(|error| format!("its JSON is invalid: {error}"))
 }
 
 /// Parses a number without a sign; `None` for other words, NaN and infinity.
-pub fn number(word: &str) -> Option<f64> {
+pub fn parse_number(word: &str) -> Option<f64> {
     let is_plain = word.starts_with(|c: char| c.is_ascii_digit() || c == '.');
     word.parse().ok().filter(|number: &f64| is_plain && number.is_finite())
 }
 
 /// Parses the first word of a text as a count.
-pub fn count(text: &str) -> Option<u64> {
+pub fn parse_count(text: &str) -> Option<u64> {
     text.split_whitespace().next()?.parse().ok()
 }
 
 /// Quotes a text for a message, in one line of at most 80 characters.
-pub fn quoted(text: &str) -> String {
+pub fn quote_text(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     format!("{:?}", words.join(" ").chars().take(80).collect::<String>())
 }
 
 /// Returns the message that a line cannot be read.
 pub fn unreadable_line(line: &str) -> String {
-    format!("a line cannot be read: {}", quoted(line))
+    format!("a line cannot be read: {}", quote_text(line))
 }
 
 /// Converts words to a name for a figure: in lower case, joined by underscores.
@@ -114,12 +114,12 @@ pub fn slug(words: &str) -> String {
 }
 
 /// True if two numbers differ by at most the relative error `error`.
-pub fn agree(one: f64, other: f64, error: f64) -> bool {
+pub fn agree_within(one: f64, other: f64, error: f64) -> bool {
     (one - other).abs() <= error * one.abs().max(other.abs())
 }
 
 /// Returns the rounding error of a printed number, i.e. half a unit of its last digit: 0.005 for two decimals.
-pub fn rounding(word: &str) -> f64 {
+pub fn rounding_error(word: &str) -> f64 {
     let decimals = word
         .split_once('.')
         .map_or(0, |(_, digits)| digits.bytes().take_while(u8::is_ascii_digit).count());
@@ -127,10 +127,10 @@ pub fn rounding(word: &str) -> f64 {
 }
 
 /// Parses a size: `1KiB`, `64 KiB`, `1 MB`, `512`. All prefixes are powers of 1024.
-pub fn size(text: &str) -> Option<u64> {
+pub fn parse_size(text: &str) -> Option<u64> {
     let text = text.trim();
     let digits = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
-    let value = number(&text[..digits])?;
+    let value = parse_number(&text[..digits])?;
     let unit = text[digits..].trim().to_lowercase();
     let unit = unit.trim_end_matches("bytes").trim().trim_end_matches("ib").trim_end_matches('b');
     let power = ["", "k", "m", "g", "t"].iter().position(|known| *known == unit)?;
@@ -157,12 +157,12 @@ mod tests {
 
     #[test]
     fn sizes_and_names_are_read() {
-        let sizes = ["1KiB", "64 KiB", "512", "1 MB", "1.5 GiB", "x", "0"].map(size);
+        let sizes = ["1KiB", "64 KiB", "512", "1 MB", "1.5 GiB", "x", "0"].map(parse_size);
         let known = [1024, 65536, 512, 1 << 20, 3 << 29].map(Some);
         assert_eq!(sizes[..5], known);
         assert_eq!(sizes[5..], [None, None]);
         assert_eq!(slug("File creation:"), "file_creation");
         assert_eq!(without_colours("a\u{1b}[1;37m52\u{1b}[0mb"), "a52b");
-        assert_eq!(["1.50", "3", "0.001"].map(rounding), [0.005, 0.5, 0.0005]);
+        assert_eq!(["1.50", "3", "0.001"].map(rounding_error), [0.005, 0.5, 0.0005]);
     }
 }

@@ -1,6 +1,6 @@
 //! Ceilings of a node, and the roof that they form together.
 
-use super::{BANDWIDTH, GAUGE, ONE_THREAD, PEAK};
+use super::{BANDWIDTH, GAUGE, ONE_THREAD_SUFFIX, PEAK};
 use nodegauge_measure::keys::shared;
 use nodegauge_measure::record::Measurement;
 
@@ -43,7 +43,7 @@ impl Ceiling {
     /// Converts a figure to a ceiling of a single thread or of all threads; `None` if it is not one.
     fn from_figure(m: &Measurement, one_thread: bool) -> Option<Self> {
         let is = m.gauge == GAUGE && [BANDWIDTH, PEAK].contains(&m.test.as_str());
-        let name = m.name.strip_suffix(ONE_THREAD);
+        let name = m.name.strip_suffix(ONE_THREAD_SUFFIX);
         let name = if one_thread { name } else { name.xor(Some(m.name.as_str())) };
         let rate = m.value.filter(|rate| is && *rate > 0.0)?;
         Some(Self { name: name?.to_owned(), rate, level: m.read_key::<shared::level>() })

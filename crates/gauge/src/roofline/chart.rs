@@ -3,7 +3,7 @@
 use super::{Ceiling, MEMORY, Roofline};
 use crate::view::{Chart, ChartSeries, DotConnection, Scale};
 use nodegauge_measure::Unit;
-use nodegauge_measure::quantity::significant;
+use nodegauge_measure::quantity::format_significant;
 
 /// Left end of the horizontal axis, FLOP/B, unless a point is further left. It is the value of a copy in double
 /// precision with one operation per four elements.
@@ -18,8 +18,8 @@ const PEAK_MARKS: [(&str, char); 4] =
     [("fma", 'F'), ("simd", 'S'), ("scalar", 's'), ("dgemm", 'D')];
 
 /// Formats operations per byte: `0.08333`, `11.25`.
-pub fn intensity(x: f64) -> String {
-    if x < 0.1 { format!("{x:.4}") } else { significant(x) }
+pub fn format_intensity(x: f64) -> String {
+    if x < 0.1 { format!("{x:.4}") } else { format_significant(x) }
 }
 
 /// Point of a chart. Points with the same name form a series.
@@ -62,7 +62,8 @@ pub fn chart(roofline: &Roofline, points: &[Dot]) -> Option<Chart> {
     for point in points {
         let dot = (point.flops_per_byte.min(max), point.rate);
         let beyond = (point.flops_per_byte > max).then(|| {
-            let at = format!("at {} FLOP/B, beyond the axis", intensity(point.flops_per_byte));
+            let at =
+                format!("at {} FLOP/B, beyond the axis", format_intensity(point.flops_per_byte));
             (dot.0, dot.1, at)
         });
         match series.iter_mut().find(|one| one.name == point.name) {

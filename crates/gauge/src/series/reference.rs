@@ -5,7 +5,7 @@
 
 use super::{Cells, Series};
 use nodegauge_measure::record::Measurement;
-use nodegauge_measure::repeat::Stop;
+use nodegauge_measure::repeat::StopReason;
 use nodegauge_measure::{Failure, Observer, clock};
 use std::time::Duration;
 
@@ -43,11 +43,11 @@ impl Series {
             return Vec::new();
         }
         let begun = clock::now();
-        observer.phase(reference.phase);
+        observer.begin_phase(reference.phase);
         let watched: &dyn Observer = observer;
-        let ended = (reference.run)(&|| watched.interrupted());
-        if watched.interrupted() {
-            self.stop = Stop::Interrupted;
+        let ended = (reference.run)(&|| watched.is_interrupted());
+        if watched.is_interrupted() {
+            self.stop = StopReason::Interrupted;
         }
         let mut figures = Vec::new();
         match ended {

@@ -54,7 +54,10 @@ fn failing_turn_ends_its_cell_and_other_cells_continue() {
                 assert_eq!(series.schedule.samples[other].len(), SAMPLES + 1);
                 assert_eq!(series.cell_failure(other), None);
             }
-            assert_eq!((series.remaining_cells().len(), series.stop()), (2, Stop::Samples));
+            assert_eq!(
+                (series.remaining_cells().len(), series.stop_reason()),
+                (2, StopReason::Samples)
+            );
             assert_eq!(
                 series.schedule.rounds().len(),
                 SAMPLES,
@@ -71,7 +74,7 @@ fn failing_turn_ends_its_cell_and_other_cells_continue() {
 fn lost_target_ends_the_series_and_keeps_the_samples() {
     let (series, turns, ended) = failing(1, 3, true);
     ended.unwrap();
-    assert_eq!(series.stop(), Stop::Lost);
+    assert_eq!(series.stop_reason(), StopReason::Lost);
     assert!(turns.iter().all(|turns| (3..=4).contains(turns)), "{turns:?}");
     // Cells with samples that count are not lost; the run is incomplete.
     assert!((0..3).all(|cell| series.cell_failure(cell).is_none()));
@@ -105,9 +108,9 @@ fn figure_of_a_lost_cell_is_invalid_with_the_reason() {
 struct After<'a>(&'a std::cell::Cell<usize>);
 
 impl Observer for After<'_> {
-    fn phase(&mut self, _: &str) {}
-    fn progress(&mut self, _: f64, _: &str) {}
-    fn interrupted(&self) -> bool {
+    fn begin_phase(&mut self, _: &str) {}
+    fn report_progress(&mut self, _: f64, _: &str) {}
+    fn is_interrupted(&self) -> bool {
         self.0.get() >= 4
     }
 }
@@ -121,7 +124,7 @@ fn error_of_an_interrupted_turn_is_an_interruption() {
         if turns.get() >= 4 { Err(failure(false)) } else { Ok(vec![sample()]) }
     };
     series.run(&mut cells, &mut After(&turns), None).unwrap();
-    assert_eq!((series.stop(), series.failure()), (Stop::Interrupted, None));
+    assert_eq!((series.stop_reason(), series.failure()), (StopReason::Interrupted, None));
     assert_eq!(series.schedule.samples.iter().map(Vec::len).sum::<usize>(), 3);
 }
 
@@ -134,7 +137,7 @@ fn failure_before_an_interruption_is_kept() {
         if turn.cell == 1 { Err(failure(false)) } else { Ok(vec![sample()]) }
     };
     series.run(&mut cells, &mut After(&turns), None).unwrap();
-    assert_eq!(series.stop(), Stop::Interrupted);
+    assert_eq!(series.stop_reason(), StopReason::Interrupted);
     assert!(series.cell_failure(1).is_some() && series.cell_failure(0).is_none());
 }
 
@@ -176,7 +179,7 @@ fn end_of_time_during_a_turn_is_not_a_failure() {
         if turn.round == 2 { Err(TurnFailure::OutOfTime) } else { Ok(vec![sample()]) }
     };
     series.run(&mut cells, &mut SilentObserver, None).unwrap();
-    assert_eq!((series.stop(), series.failure()), (Stop::Budget, None));
+    assert_eq!((series.stop_reason(), series.failure()), (StopReason::Budget, None));
 }
 
 /// Series with two measured cells, and the turns of its cells after a reference program.
@@ -235,7 +238,7 @@ fn failing_reference_program_fails_only_the_run() {
     assert_eq!((series.failure(), series.remaining_cells().len()), (None, 2));
     let mut outcome = Outcome::default();
     series.end(&mut outcome);
-    assert_eq!((outcome.failure, outcome.stop), (Some(refusal), Some(Stop::Samples)));
+    assert_eq!((outcome.failure, outcome.stop), (Some(refusal), Some(StopReason::Samples)));
 }
 
 #[test]
@@ -246,5 +249,5 @@ fn interrupted_reference_program_is_not_a_failure() {
     assert_eq!(after.len(), 0);
     let mut outcome = Outcome::default();
     series.end(&mut outcome);
-    assert_eq!((outcome.failure, outcome.stop), (None, Some(Stop::Interrupted)));
+    assert_eq!((outcome.failure, outcome.stop), (None, Some(StopReason::Interrupted)));
 }

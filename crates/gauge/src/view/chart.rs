@@ -26,8 +26,8 @@ pub enum Scale {
     Number,
 }
 
-/// Line chart. The horizontal axis is logarithmic because sizes span many powers of two. [`Chart::vertical`] returns
-/// the vertical axis.
+/// Line chart. The horizontal axis is logarithmic because sizes span many powers of two. [`Chart::vertical_axis`]
+/// returns the vertical axis.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Chart {
     /// Title above the chart; if empty, the names of the curves are shown.
@@ -96,7 +96,7 @@ const DECADE: f64 = 10.0;
 
 impl ChartAxis {
     /// Returns the position of a value on the axis, 0 to 1.
-    pub fn place(self, value: f64) -> f64 {
+    pub fn position(self, value: f64) -> f64 {
         match self {
             Self::Linear(max) => value / max,
             Self::Logarithmic(min, max) => (value / min).ln() / (max / min).ln(),
@@ -120,14 +120,14 @@ impl Chart {
     }
 
     /// Returns the horizontal axis; `None` if there are fewer than two different x values.
-    pub fn horizontal(&self) -> Option<ChartAxis> {
+    pub fn horizontal_axis(&self) -> Option<ChartAxis> {
         let (min, max) = range(self.dots().map(|(x, _)| x))?;
         (min < max).then_some(ChartAxis::Logarithmic(min, max))
     }
 
     /// Returns the vertical axis. It is logarithmic if the values span a decade or more, or if the chart has lines that
     /// are straight only on logarithmic axes. Otherwise it starts at zero. Returns `None` without values.
-    pub fn vertical(&self) -> Option<ChartAxis> {
+    pub fn vertical_axis(&self) -> Option<ChartAxis> {
         let (min, max) = range(self.dots().map(|(_, y)| y))?;
         let straight = self.series.iter().any(|series| series.joined == DotConnection::Straight);
         if max / min >= DECADE || straight {
@@ -273,14 +273,17 @@ mod tests {
 
     #[test]
     fn axis_over_a_decade_is_logarithmic() {
-        let axis = chart(&[97.0, 100.0]).vertical().unwrap();
-        assert_eq!((axis, axis.place(97.0), axis.at(0.5)), (ChartAxis::Linear(100.0), 0.97, 50.0));
-        let wide = chart(&[1.0, 0.0, 100.0]).vertical().unwrap();
+        let axis = chart(&[97.0, 100.0]).vertical_axis().unwrap();
+        assert_eq!(
+            (axis, axis.position(97.0), axis.at(0.5)),
+            (ChartAxis::Linear(100.0), 0.97, 50.0)
+        );
+        let wide = chart(&[1.0, 0.0, 100.0]).vertical_axis().unwrap();
         assert_eq!(wide, ChartAxis::Logarithmic(1.0, 100.0));
-        assert!((wide.place(10.0) - 0.5).abs() < 1e-12 && (wide.at(0.5) - 10.0).abs() < 1e-12);
-        assert_eq!((chart(&[5.0]).horizontal(), chart(&[0.0]).vertical()), (None, None));
+        assert!((wide.position(10.0) - 0.5).abs() < 1e-12 && (wide.at(0.5) - 10.0).abs() < 1e-12);
+        assert_eq!((chart(&[5.0]).horizontal_axis(), chart(&[0.0]).vertical_axis()), (None, None));
         let mut straight = chart(&[97.0, 100.0]);
         straight.series[0].joined = DotConnection::Straight;
-        assert_eq!(straight.vertical(), Some(ChartAxis::Logarithmic(97.0, 100.0)));
+        assert_eq!(straight.vertical_axis(), Some(ChartAxis::Logarithmic(97.0, 100.0)));
     }
 }

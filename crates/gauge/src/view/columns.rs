@@ -147,7 +147,7 @@ impl<'c, Row> ColumnList<'c, Row> {
     }
 
     /// Adds a right-aligned column that is empty in rows without a cell.
-    pub fn optional<Cell: Into<TableCell>>(
+    pub fn right_or_blank<Cell: Into<TableCell>>(
         self,
         title: impl Into<String>,
         cell: impl Fn(&Row) -> Option<Cell> + 'c,
@@ -166,7 +166,7 @@ impl<'c, Row> ColumnList<'c, Row> {
     }
 
     /// Adds one right-aligned column for each item, as in a matrix.
-    pub fn each<Item: 'c, Cell: Into<TableCell>>(
+    pub fn columns_for_each<Item: 'c, Cell: Into<TableCell>>(
         self,
         items: impl IntoIterator<Item = Item>,
         title: impl Fn(&Item) -> String,
@@ -185,7 +185,7 @@ impl<'c, Row> ColumnList<'c, Row> {
     }
 
     /// Returns the table of these columns without rows.
-    pub fn empty(&self) -> Table {
+    pub fn empty_table(&self) -> Table {
         let columns = self.columns.iter().map(|(column, _)| column.clone()).collect();
         Table { columns, ..Table::default() }
     }
@@ -193,25 +193,25 @@ impl<'c, Row> ColumnList<'c, Row> {
     /// Adds rows to a table of these columns.
     pub fn add_rows<Of: Borrow<Row>>(&self, table: &mut Table, rows: impl IntoIterator<Item = Of>) {
         for row in rows {
-            table.row(self.columns.iter().map(|(_, cell)| cell(row.borrow())));
+            table.push_row(self.columns.iter().map(|(_, cell)| cell(row.borrow())));
         }
     }
 
     /// Returns the table of these rows.
     pub fn table<Of: Borrow<Row>>(&self, rows: impl IntoIterator<Item = Of>) -> Table {
-        let mut table = self.empty();
+        let mut table = self.empty_table();
         self.add_rows(&mut table, rows);
         table
     }
 
     /// Returns the table of groups of rows, each group below its heading.
-    pub fn grouped<Heading: Into<TableCell>, Of: Borrow<Row>>(
+    pub fn grouped_table<Heading: Into<TableCell>, Of: Borrow<Row>>(
         &self,
         groups: impl IntoIterator<Item = (Heading, impl IntoIterator<Item = Of>)>,
     ) -> Table {
-        let mut table = self.empty();
+        let mut table = self.empty_table();
         for (heading, rows) in groups {
-            table.heading(heading);
+            table.push_heading(heading);
             self.add_rows(&mut table, rows);
         }
         table
@@ -296,9 +296,13 @@ mod tests {
     fn groups_of_rows_have_headings() {
         let columns = ColumnList::<u32>::new()
             .left("", |row| row.to_string())
-            .each([2, 3], |item| format!("x {item}"), |row, item| (row * item).to_string())
+            .columns_for_each(
+                [2, 3],
+                |item| format!("x {item}"),
+                |row, item| (row * item).to_string(),
+            )
             .add_if(false, |columns| columns.left("absent", |_| ""));
-        let table = columns.grouped([("small", vec![1, 2]), ("large", vec![10])]);
+        let table = columns.grouped_table([("small", vec![1, 2]), ("large", vec![10])]);
         assert_eq!(texts(&table), [["1", "2", "3"], ["2", "4", "6"], ["10", "20", "30"]]);
         let headings: Vec<usize> = table.headings.iter().map(|(from, _)| *from).collect();
         assert_eq!(headings, [0, 2]);

@@ -15,7 +15,7 @@ pub fn distinct<T: PartialEq>(items: impl IntoIterator<Item = T>) -> Vec<T> {
 }
 
 /// Groups items by key, in the order of first appearance of the keys.
-pub fn grouped<T, K: Clone + Eq + Hash>(
+pub fn group_by_key<T, K: Clone + Eq + Hash>(
     items: impl IntoIterator<Item = T>,
     key: impl Fn(&T) -> K,
 ) -> Vec<(K, Vec<T>)> {

@@ -2,7 +2,7 @@
 
 use nodegauge_measure::Unit;
 use nodegauge_measure::keys::shared;
-use nodegauge_measure::quantity::counted;
+use nodegauge_measure::quantity::count_in_words;
 use nodegauge_measure::record::{Limit, Machine, Measurement};
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -75,7 +75,11 @@ pub fn part_in_use(m: &Measurement, machine: &Machine) -> Option<String> {
     let cores = part_count(share, machine.processor.cores as usize);
     let enough = if cores == 0 { channels } else { channels.min(cores) };
     (threads < enough as u64).then(|| {
-        format!("{} for its {}", counted(threads as usize, "thread"), counted(channels, "channel"))
+        format!(
+            "{} for its {}",
+            count_in_words(threads as usize, "thread"),
+            count_in_words(channels, "channel")
+        )
     })
 }
 

@@ -36,7 +36,7 @@ pub enum Drawing {
     /// Values of a figure in successive runs.
     Trend(Trend),
     /// Values over two axes; drawn as a surface if the axes are sizes.
-    HeatMap(Grid),
+    HeatMap(ValueGrid),
     /// Placement of threads on the hardware threads of each NUMA node.
     Placement(Vec<NodeThreads>),
 }
@@ -71,12 +71,12 @@ pub struct Steps {
     /// Unit of all values.
     pub unit: Unit,
     /// Bars, top to bottom or left to right.
-    pub steps: Vec<Step>,
+    pub steps: Vec<ChartBar>,
 }
 
 /// Bar with its label and details.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
-pub struct Step {
+pub struct ChartBar {
     /// Label of the bar.
     pub name: String,
     /// Start of the bar: 0, or the end of the previous bar.
@@ -95,7 +95,7 @@ pub struct Step {
     pub doubt: Option<String>,
 }
 
-impl Step {
+impl ChartBar {
     /// Creates a bar that begins at 0, from its label, its value and its details.
     pub fn bar(name: impl Into<String>, to: Option<f64>, words: impl Into<String>) -> Self {
         Self { name: name.into(), to, words: words.into(), ..Self::default() }
@@ -209,7 +209,7 @@ pub struct TrendBand {
 
 /// Grid of values over two axes.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Grid {
+pub struct ValueGrid {
     /// Names of the row and column axes, e.g. `file` and `block`.
     pub axes: [&'static str; 2],
     /// Row labels, top to bottom.
@@ -243,7 +243,7 @@ impl Picture {
     pub fn bars(
         title: impl Into<String>,
         unit: Unit,
-        bars: impl IntoIterator<Item = Step>,
+        bars: impl IntoIterator<Item = ChartBar>,
     ) -> Self {
         let steps = bars.into_iter().collect();
         Self { title: title.into(), drawing: Drawing::Steps(Steps { unit, steps }) }
@@ -259,7 +259,7 @@ impl Picture {
         let axes = ["from", "to"];
         let rows = ends.clone();
         let columns = ends;
-        let grid = Grid { axes, rows, columns, values, unit, surface: false };
+        let grid = ValueGrid { axes, rows, columns, values, unit, surface: false };
         Self { title: title.into(), drawing: Drawing::HeatMap(grid) }
     }
 
@@ -307,7 +307,7 @@ fn plotted(m: &Measurement, start: Option<f64>) -> Vec<PlottedSample> {
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Card {
     /// Rows, top to bottom.
-    pub bars: Vec<Bar>,
+    pub bars: Vec<FigureBar>,
     /// Meaning of the values on the bars.
     pub values: BarValues,
 }
@@ -326,7 +326,7 @@ pub enum BarValues {
 
 /// Figure with its samples and the limit of the cores that were used.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Bar {
+pub struct FigureBar {
     /// Component of the node, or name of the figure: `memory`, `latency`, ...
     pub title: String,
     /// Name of the measured quantity.
@@ -357,7 +357,7 @@ pub struct Bar {
     pub earlier: Option<EarlierValue>,
 }
 
-impl Bar {
+impl FigureBar {
     /// Creates the bar of a figure; `None` if the figure has no value. `reach` is the best value that the run itself
     /// reached on these cores.
     pub fn new(
@@ -420,14 +420,14 @@ pub struct EarlierValue {
 impl Card {
     /// Returns the content of the card as a table.
     pub fn table(&self) -> super::Table {
-        let columns = ColumnList::<Bar>::new()
+        let columns = ColumnList::<FigureBar>::new()
             .left("", |bar| bar.title.clone())
             .right("value", |bar| bar.words.clone())
             .right("of limit", |bar| {
                 bar.share().map_or_else(|| "?".to_owned(), Fraction::in_whole_percent)
             })
             .left("limit", |bar| bar.limits_in_words().unwrap_or_default())
-            .optional("earlier", |bar| Some(bar.earlier.as_ref()?.value.clone()))
+            .right_or_blank("earlier", |bar| Some(bar.earlier.as_ref()?.value.clone()))
             .left("run", |bar| bar.earlier.as_ref().map_or_else(String::new, |of| of.name.clone()));
         columns.table(&self.bars)
     }

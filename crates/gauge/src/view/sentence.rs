@@ -1,6 +1,6 @@
 //! Parts of the first sentence of a page: the most important figure, its unit and its meaning.
 
-use super::Bar;
+use super::FigureBar;
 use nodegauge_analysis::conclusion::Obstacle;
 use nodegauge_measure::record::{Measurement, Status};
 
@@ -12,7 +12,7 @@ const WORDS: [&str; 13] = [
 
 /// Returns the value of a figure for a sentence: `41.23 GB/s`, or `41.23 GB/s (suspect)`. Returns `None` for an invalid
 /// figure or a figure without a value, because nothing can be concluded from it.
-pub fn quoted(m: &Measurement) -> Option<String> {
+pub fn value_in_words(m: &Measurement) -> Option<String> {
     m.value?;
     match m.validity.status {
         Status::Valid => Some(m.in_words()),
@@ -23,8 +23,8 @@ pub fn quoted(m: &Measurement) -> Option<String> {
 
 /// Returns the value of the highest of several rates: `up to 41.23 GB/s`. A suspect figure is only quoted (`41.23 GB/s
 /// (suspect)`), because another one may be the highest. Returns `None` if nothing can be concluded.
-pub fn highest(m: &Measurement) -> Option<String> {
-    let value = quoted(m)?;
+pub fn highest_in_words(m: &Measurement) -> Option<String> {
+    let value = value_in_words(m)?;
     Some(if m.validity.status == Status::Valid { format!("up to {value}") } else { value })
 }
 
@@ -42,18 +42,18 @@ pub fn superlative<'a>(
     best: impl FnOnce() -> String,
     highest: impl FnOnce() -> String,
 ) -> String {
-    match Obstacle::among(figures) {
+    match Obstacle::from_figures(figures) {
         Some(obstacle) => format!("{}; {}", obstacle.cannot_tell(which), highest()),
         None => best(),
     }
 }
 
 /// Returns the figures that a sentence may quote: the valid ones, or the suspect ones if none is valid.
-pub fn quotable<'a, T>(
+pub fn quotable_figures<'a, T>(
     figures: impl IntoIterator<Item = T>,
     of: impl Fn(&T) -> &'a Measurement,
 ) -> Vec<T> {
-    let usable = figures.into_iter().filter(|figure| quoted(of(figure)).is_some());
+    let usable = figures.into_iter().filter(|figure| value_in_words(of(figure)).is_some());
     let (valid, suspect): (Vec<T>, Vec<T>) =
         usable.partition(|figure| of(figure).validity.status == Status::Valid);
     if valid.is_empty() { suspect } else { valid }
@@ -73,7 +73,7 @@ pub fn value_range<'a>(figures: impl IntoIterator<Item = &'a Measurement>) -> Op
 
 /// Returns the share of the limit that a figure reaches, as the end of a sentence: `, 97 % of 42.1 GB/s (fastest loop
 /// of this run: copy)`; empty if no limit is known.
-pub fn limit_share_in_words(bar: Option<&Bar>) -> String {
+pub fn limit_share_in_words(bar: Option<&FigureBar>) -> String {
     let limit = bar.and_then(|bar| Some((bar.share()?, bar.limit.as_ref()?, bar.unit)));
     limit.map_or_else(String::new, |(share, limit, unit)| {
         format!(
@@ -86,14 +86,14 @@ pub fn limit_share_in_words(bar: Option<&Bar>) -> String {
 }
 
 /// Shortens the start time of a run (RFC 3339) to the minute: `2026-11-21 20:02`.
-pub fn minute(started: &str) -> String {
+pub fn start_minute(started: &str) -> String {
     started.get(..16).unwrap_or(started).replace('T', " ")
 }
 
 /// Formats the period from the first to the last run: `2026-11-21 20:02 UTC`, `2026-11-21 20:02 to 2026-11-22 06:00
 /// UTC`.
 pub fn period(first: &str, last: &str) -> String {
-    let [first, last] = [first, last].map(minute);
+    let [first, last] = [first, last].map(start_minute);
     if first == last { format!("{first} UTC") } else { format!("{first} to {last} UTC") }
 }
 
@@ -105,8 +105,8 @@ pub fn number_with_noun(count: u64, noun: &str) -> String {
 }
 
 /// Returns the form of a verb for a number of subjects: `sustains` for one, `sustain` for several.
-pub fn verb(count: u64, verb: &str) -> String {
-    format!("{verb}{}", if count == 1 { "s" } else { "" })
+pub fn verb_form(count: u64, verb_form: &str) -> String {
+    format!("{verb_form}{}", if count == 1 { "s" } else { "" })
 }
 
 /// Returns a text whose first letter is in upper case. A first word that is an identifier, such as `n01` or `pages=4k`,
@@ -121,7 +121,7 @@ pub fn capitalise(text: &str) -> String {
 }
 
 /// Joins the parts of an enumeration: `a, b and c`.
-pub fn joined(parts: &[String]) -> String {
+pub fn enumeration(parts: &[String]) -> String {
     match parts {
         [] => String::new(),
         [only] => only.clone(),
@@ -140,21 +140,21 @@ mod tests {
         let mut m =
             Measurement::new("files", "grid", "read", nodegauge_measure::Unit::BytesPerSecond);
         m = m.value(nodegauge_measure::record::Quoted::Single, 2e9);
-        assert_eq!(highest(&m).as_deref(), Some("up to 2.000 GB/s"));
+        assert_eq!(highest_in_words(&m).as_deref(), Some("up to 2.000 GB/s"));
         m.validity.suspect("disturbed");
-        assert_eq!(highest(&m).as_deref(), Some("2.000 GB/s (suspect)"));
+        assert_eq!(highest_in_words(&m).as_deref(), Some("2.000 GB/s (suspect)"));
     }
 
     #[test]
     fn suspect_figure_is_marked_and_invalid_one_is_not_quoted() {
         let mut m = Measurement::new("memory", "stream", "triad", Unit::BytesPerSecond);
-        assert_eq!(quoted(&m), None);
+        assert_eq!(value_in_words(&m), None);
         m = m.value(Quoted::Best, 41.2e9);
-        assert_eq!(quoted(&m).unwrap(), "41.20 GB/s");
+        assert_eq!(value_in_words(&m).unwrap(), "41.20 GB/s");
         m.validity.suspect("disturbed");
-        assert_eq!(quoted(&m).unwrap(), "41.20 GB/s (suspect)");
+        assert_eq!(value_in_words(&m).unwrap(), "41.20 GB/s (suspect)");
         m.validity.invalid("wrong result");
-        assert_eq!(quoted(&m), None);
+        assert_eq!(value_in_words(&m), None);
     }
 
     #[test]
@@ -166,7 +166,7 @@ mod tests {
         let [valid, mut suspect] = [1e9, 9e9].map(figure);
         suspect.validity.suspect("disturbed");
         let values = |of: &[&Measurement]| {
-            let chosen = quotable(of.iter().copied(), |m| m);
+            let chosen = quotable_figures(of.iter().copied(), |m| m);
             chosen.iter().map(|m| m.value.unwrap()).collect::<Vec<_>>()
         };
         assert_eq!(values(&[&valid, &suspect]), [1e9]);
@@ -195,11 +195,14 @@ mod tests {
         assert_eq!(number_with_noun(2, "thread"), "Two threads");
         assert_eq!(number_with_noun(1, "rank"), "One rank");
         assert_eq!(number_with_noun(128, "thread"), "128 threads");
-        assert_eq!((verb(1, "sustain"), verb(2, "sustain")), ("sustains".into(), "sustain".into()));
+        assert_eq!(
+            (verb_form(1, "sustain"), verb_form(2, "sustain")),
+            ("sustains".into(), "sustain".into())
+        );
         let parts = ["a", "b", "c"].map(str::to_owned);
-        assert_eq!(joined(&parts), "a, b and c");
+        assert_eq!(enumeration(&parts), "a, b and c");
         assert_eq!(capitalise("triad, best: 3"), "Triad, best: 3");
         assert_eq!(capitalise("n01 is slow"), "n01 is slow");
-        assert_eq!(joined(&parts[..1]), "a");
+        assert_eq!(enumeration(&parts[..1]), "a");
     }
 }

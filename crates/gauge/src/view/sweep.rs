@@ -2,11 +2,11 @@
 //! faster it is than the next or than the baseline, with the interval of the ratio; or the reason why this is unknown,
 //! and the remedy.
 
-use super::sentence::quotable;
+use super::sentence::quotable_figures;
 use nodegauge_analysis::conclusion::{CANNOT_TELL, Obstacle, detectable_difference};
 use nodegauge_analysis::ratio::closing::{interval_in_words, single_run_ratio, times_as_fast};
 use nodegauge_analysis::ratio::paired::PairedRounds;
-use nodegauge_analysis::ratio::speed::{self, Speed};
+use nodegauge_analysis::ratio::speed::{self, SpeedVerdict};
 use nodegauge_measure::record::{Measurement, Quoted, Status};
 use nodegauge_measure::stats::Better;
 
@@ -51,7 +51,7 @@ pub struct SweptRows<'r> {
 struct SpeedRatio {
     ratio: f64,
     ci95: Option<[f64; 2]>,
-    verdict: Speed,
+    verdict: SpeedVerdict,
     /// Reason why there is no verdict.
     obstacle: Option<Obstacle>,
 }
@@ -97,7 +97,7 @@ impl<'r> SweptRows<'r> {
     /// is valid.
     fn ranked(&self) -> Vec<&SweptRow<'r>> {
         let mut ranked = Vec::new();
-        for row in quotable(&self.rows, |row| row.figure) {
+        for row in quotable_figures(&self.rows, |row| row.figure) {
             ranked.extend(row.speed(self.quoted).map(|speed| (speed, row)));
         }
         ranked.sort_by(|(a, _), (b, _)| b.total_cmp(a));
@@ -112,14 +112,14 @@ impl<'r> SweptRows<'r> {
             Some(found) => (found.ratio, Some(found.ci95)),
             None => single_run_ratio(slow.figure, fast.figure, self.quoted)?,
         };
-        let doubt = Obstacle::among([fast.figure, slow.figure]);
+        let doubt = Obstacle::from_figures([fast.figure, slow.figure]);
         let ci95 = found.1.filter(|_| doubt.is_none());
-        let verdict = Speed::from_interval(ci95, speed::NEGLIGIBLE_DIFFERENCE);
+        let verdict = SpeedVerdict::from_interval(ci95, speed::NEGLIGIBLE_DIFFERENCE);
         let obstacle = match (verdict, ci95) {
             (_, None) => Some(doubt.unwrap_or_else(|| {
                 Obstacle::new("too few samples for an interval").with_remedy(NARROWER)
             })),
-            (Speed::CannotTell, _) => {
+            (SpeedVerdict::CannotTell, _) => {
                 Some(Obstacle::new("the interval contains 1").with_remedy(NARROWER))
             }
             _ => None,
@@ -138,7 +138,7 @@ impl<'r> SweptRows<'r> {
         let which = if is_pair { next.name.clone() } else { format!("the next, {}", next.name) };
         let what = &self.what;
         Some(match (found.verdict, &found.obstacle) {
-            (Speed::Faster, _) => {
+            (SpeedVerdict::Faster, _) => {
                 let verdict = if is_pair {
                     "faster".to_owned()
                 } else {
@@ -146,7 +146,7 @@ impl<'r> SweptRows<'r> {
                 };
                 format!("{}{what} is {}: {verdict}", best.name, found.in_words(&which))
             }
-            (Speed::NoDifference, _) => format!(
+            (SpeedVerdict::NoDifference, _) => format!(
                 "no difference{what} between the two fastest ({} and {}): {} times{}; {}",
                 best.name,
                 next.name,
@@ -170,7 +170,7 @@ impl<'r> SweptRows<'r> {
 
     /// True if the headline contains no conclusion because figures are suspect.
     pub fn is_doubted(&self) -> bool {
-        Obstacle::among(self.ranked().into_iter().map(|row| row.figure)).is_some()
+        Obstacle::from_figures(self.ranked().into_iter().map(|row| row.figure)).is_some()
     }
 
     /// Returns the end of a sentence that compares the combination `fastest` with the next fastest combination that is
@@ -183,8 +183,8 @@ impl<'r> SweptRows<'r> {
         let next = ranked.iter().find(is_other)?;
         let found = self.compared(best, next)?;
         Some(match found.verdict {
-            Speed::Faster => found.in_words(&format!("the next, {}", next.name)),
-            Speed::NoDifference => {
+            SpeedVerdict::Faster => found.in_words(&format!("the next, {}", next.name)),
+            SpeedVerdict::NoDifference => {
                 format!("no difference from the next, {}{}", next.name, found.interval())
             }
             _ => format!(
@@ -203,7 +203,7 @@ impl<'r> SweptRows<'r> {
         let [best, next, _, ..] = ranked.as_slice() else { return None };
         let found = self.compared(best, next)?;
         let against = match found.verdict {
-            Speed::Faster => found.in_words(&format!("the next, {}", next.name)),
+            SpeedVerdict::Faster => found.in_words(&format!("the next, {}", next.name)),
             _ => format!("not distinguished from {}{}", next.name, found.interval()),
         };
         Some(format!("{}, the fastest in the ranking, is {against}", best.name))
@@ -243,10 +243,10 @@ fn ratios(fast: Rounds<'_>, slow: Rounds<'_>) -> Option<PairedRounds> {
             Some(PairedRounds::from_ratios(fast.to_vec()))
         }
         (Rounds::Baseline, Rounds::Relative(slow)) => {
-            Some(PairedRounds::divided(&vec![1.0; slow.len()], slow))
+            Some(PairedRounds::from_quotients(&vec![1.0; slow.len()], slow))
         }
         (Rounds::Relative(fast), Rounds::Relative(slow)) if fast.len() == slow.len() => {
-            Some(PairedRounds::divided(fast, slow))
+            Some(PairedRounds::from_quotients(fast, slow))
         }
         _ => None,
     }

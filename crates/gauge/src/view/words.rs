@@ -2,8 +2,8 @@
 
 use super::{ColumnUnit, TableCell};
 use nodegauge_measure::BytesPerSec;
-use nodegauge_measure::quantity::counted;
-pub use nodegauge_measure::quantity::trimmed;
+use nodegauge_measure::quantity::count_in_words;
+pub use nodegauge_measure::quantity::format_trimmed;
 use nodegauge_measure::record::Measurement;
 use nodegauge_placement::cpus::number_ranges;
 
@@ -31,7 +31,7 @@ pub fn rate_cell(rate: Option<f64>) -> TableCell {
 }
 
 /// Describes the limit of a figure, or the reason why the limit is unknown.
-pub fn limit(m: &Measurement) -> String {
+pub fn limit_in_words(m: &Measurement) -> String {
     match &m.limit {
         Some(limit) => format!("{} theoretical ({})", BytesPerSec(limit.value), limit.basis),
         None => "unknown: no theoretical bandwidth for this memory; give --dimms COUNTxMT/s".into(),
@@ -40,7 +40,7 @@ pub fn limit(m: &Measurement) -> String {
 
 /// Formats a count and a noun: `1 thread`, `2 threads`.
 pub fn count_with_noun(count: u64, noun: &str) -> String {
-    counted(count as usize, noun)
+    count_in_words(count as usize, noun)
 }
 
 /// Returns a reason without its leading number. Reasons that differ only in this number are listed once.
@@ -57,7 +57,7 @@ pub fn count_range(counts: impl IntoIterator<Item = usize> + Clone) -> Option<St
 }
 
 /// Formats the CPUs of each thread: `0, 1` or `{0-3}, {4-7}`; long lists are shortened in the middle.
-pub fn places(places: &[Vec<u32>]) -> String {
+pub fn places_in_words(places: &[Vec<u32>]) -> String {
     const SHOWN: usize = 8;
     let words: Vec<String> = places.iter().map(|cpus| place(cpus)).collect();
     if words.len() <= SHOWN {

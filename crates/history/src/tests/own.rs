@@ -36,7 +36,7 @@ fn own_runs_contain_only_valid_figures_measured_on_the_node() {
     assert_eq!(own(&store), [] as [f64; 0]);
     let all = store.list(&RunFilter::default()).unwrap();
     assert_eq!(all.iter().filter(|run| !run.own).count(), 2, "two runs are imported");
-    let filter = RunFilter { own: true, ..RunFilter::default() };
+    let filter = RunFilter { own_only: true, ..RunFilter::default() };
     assert_eq!(store.ids(&filter).unwrap().len(), all.len() - 2);
     // A published figure is removed from the returned record.
     let with_published = with(8e9, &|run| {
@@ -73,7 +73,7 @@ fn run_in_the_future_is_not_the_newest() {
     }
     let ids = [&now, &old, &future].map(|record| record.id.clone());
     assert_eq!(store.ids(&RunFilter::default()).unwrap(), ids);
-    let limited = RunFilter { limit: Some(2), own: true, ..RunFilter::default() };
+    let limited = RunFilter { limit: Some(2), own_only: true, ..RunFilter::default() };
     assert_eq!(store.ids(&limited).unwrap(), ids[..2]);
     for (selector, record) in
         [("latest", &now), ("latest~1", &old), ("latest~2", &future), ("wrong-clock", &future)]

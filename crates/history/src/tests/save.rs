@@ -54,7 +54,7 @@ fn series_is_identified_by_label_and_host() {
     };
     let found = series(&store, "n01", "nps", Some("4")).unwrap();
     assert_eq!((found.value.as_str(), found.runs), ("4", 2));
-    assert!(found.first < second.started);
+    assert!(found.first_start < second.started);
     for (host, key, value) in [("n02", "nps", None), ("n01", "nps", Some("1")), ("n01", "4", None)]
     {
         assert_eq!(series(&store, host, key, value), None);
@@ -66,7 +66,10 @@ fn series_is_identified_by_label_and_host() {
         Record { id: "01ABCF0003".to_owned(), started: started.clone(), labels, ..record(1e9) };
     store.save(&third).unwrap();
     let any_value = series(&store, "n01", "nps", None).unwrap();
-    assert_eq!((any_value.value.as_str(), any_value.runs, any_value.first), ("1", 1, started));
+    assert_eq!(
+        (any_value.value.as_str(), any_value.runs, any_value.first_start),
+        ("1", 1, started)
+    );
 }
 
 #[test]

@@ -61,7 +61,10 @@ fn query_cost_does_not_grow_with_the_history() {
     type Question<'a> = (&'a str, &'a dyn Fn(&Store));
     let questions: [Question; 8] = [
         ("list", &listed(RunFilter::default())),
-        ("of a host", &listed(RunFilter { host: host.clone(), own: true, ..RunFilter::default() })),
+        (
+            "of a host",
+            &listed(RunFilter { host: host.clone(), own_only: true, ..RunFilter::default() }),
+        ),
         ("with a label", &listed(RunFilter { labels, ..RunFilter::default() })),
         ("since then", &listed(RunFilter { since, ..RunFilter::default() })),
         ("of a test", &listed(RunFilter { tests: vec!["stream"], ..RunFilter::default() })),

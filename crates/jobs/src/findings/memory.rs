@@ -38,7 +38,7 @@ pub(super) fn findings(host: &JobHost, table: &CpuTable<'_>) -> Vec<Finding> {
 /// caches in use and not interleaved.
 fn placed_memory<'h>(process: &'h JobProcess, table: &CpuTable<'_>) -> Option<&'h PrivateMemory> {
     let memory = process.memory.as_ref()?;
-    let cpus: Vec<CpuId> = process.ran_on().into_iter().map(CpuId).collect();
+    let cpus: Vec<CpuId> = process.used_cpus().into_iter().map(CpuId).collect();
     let caches = table.topology.llc_in_use(&cpus).map_or(0, |(bytes, _)| bytes);
     let is_interleaved = memory.policy.contains("interleave");
     (memory.bytes() > caches && !is_interleaved && process.is_busy()).then_some(memory)
@@ -51,9 +51,9 @@ fn far_memory(host: &JobHost, table: &CpuTable<'_>) -> Vec<Finding> {
     let mut on_other_node: Vec<&JobProcess> = Vec::new();
     for process in &host.processes {
         let Some(memory) = placed_memory(process, table) else { continue };
-        let sockets = table.sockets(&process.ran_on());
+        let sockets = table.sockets(&process.used_cpus());
         let nodes: BTreeSet<u32> =
-            process.ran_on().iter().filter_map(|cpu| table.numa_node_number(*cpu)).collect();
+            process.used_cpus().iter().filter_map(|cpu| table.numa_node_number(*cpu)).collect();
         let mut other_socket = 0;
         let mut other_node = 0;
         for (node, bytes) in &memory.nodes {

@@ -7,7 +7,7 @@
 //! the members divide the columns among themselves for exchanges and solves, and the rows for products.
 
 use super::{LuShared, swaps};
-use crate::leaf::{self, Elimination, Largest};
+use crate::leaf::{self, Elimination, LargestValue};
 use nodegauge_os::Barrier;
 use std::cell::UnsafeCell;
 use std::ops::Range;
@@ -21,7 +21,7 @@ const LEAF: usize = 12;
 #[repr(align(128))]
 struct Slot {
     /// Best pivot candidate, with the row number in the matrix.
-    best: Largest,
+    best: LargestValue,
     /// Elements of the candidate's row, in the columns of the leaf.
     row: [f64; LEAF],
     /// Elements of the row on the diagonal; `None` if another member owns that row.
@@ -61,7 +61,12 @@ impl PanelGroup {
     }
 
     /// Returns the part of `range` that belongs to member `rank`; parts begin at multiples of `granule`.
-    pub(super) fn part(&self, range: Range<usize>, rank: usize, granule: usize) -> Range<usize> {
+    pub(super) fn member_range(
+        &self,
+        range: Range<usize>,
+        rank: usize,
+        granule: usize,
+    ) -> Range<usize> {
         let units = range.len().div_ceil(granule);
         let [start, end] = [rank, rank + 1]
             .map(|bound| (range.start + units * bound / self.size * granule).min(range.end));
@@ -83,7 +88,7 @@ impl<'a> Panel<'a> {
     pub(super) fn new(shared: &'a LuShared<'a>, block: usize, rank: usize) -> Self {
         let all = shared.columns(block).start..shared.view.n;
         // Members own whole cache lines, so that no two members write to one line.
-        Self { shared, rank, rows: shared.group.part(all, rank, 8) }
+        Self { shared, rank, rows: shared.group.member_range(all, rank, 8) }
     }
 
     /// Factors the columns; every member calls this.
@@ -105,12 +110,12 @@ impl<'a> Panel<'a> {
         unsafe {
             self.factor(first..middle)?;
             group.wait();
-            self.shared.prepare(first..middle, group.part(middle..last, self.rank, 1));
+            self.shared.prepare(first..middle, group.member_range(middle..last, self.rank, 1));
             group.wait();
             engine.update(view.product(&self.below(middle), &(first..middle), &(middle..last)));
             self.factor(middle..last)?;
             group.wait();
-            let mine = group.part(first..middle, self.rank, 1);
+            let mine = group.member_range(first..middle, self.rank, 1);
             swaps::apply(*view, pivots, middle..last, mine);
         }
         Ok(())
@@ -146,8 +151,8 @@ impl<'a> Panel<'a> {
         let own = self.below(first);
         // SAFETY: this member's rows of the first column.
         let (value, at) =
-            unsafe { leaf::largest(engine.isa, view.at(own.start, first), own.len()) };
-        let mut best: Largest = (value, own.start + at);
+            unsafe { leaf::find_largest(engine.isa, view.at(own.start, first), own.len()) };
+        let mut best: LargestValue = (value, own.start + at);
         for j in columns {
             let slots = &self.shared.group.slots[(j - first) % 2];
             let slot = Slot {

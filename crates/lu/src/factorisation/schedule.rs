@@ -329,9 +329,9 @@ fn panel(shared: &LuShared<'_>, number: usize, rank: usize) {
         // SAFETY: the panel group has claimed the block. The members divide the columns of the block and, after a
         // barrier, the rows. The panel of that step is finished and is only read.
         unsafe {
-            shared.prepare(depth.clone(), group.part(with_rhs.clone(), rank, 1));
+            shared.prepare(depth.clone(), group.member_range(with_rhs.clone(), rank, 1));
             group.wait();
-            let rows = group.part(depth.end..view.n, rank, 8);
+            let rows = group.member_range(depth.end..view.n, rank, 8);
             shared.engine.update(view.product(&rows, &depth, &with_rhs));
         }
         if rank == 0 {

@@ -4,9 +4,9 @@
 //! their counts. The counters exclude the work of the kernel; therefore every user may count the operations of their
 //! own programs.
 
-use super::open::{Count, USER_ONLY_INHERITED, open, read, refused};
+use super::open::{Count, USER_ONLY_INHERITED, access_denied, open, read};
 use super::{DEVICES, Event, TrafficDirection, event_code, table};
-use crate::Unavailable;
+use crate::UnavailableReason;
 use crate::host;
 use crate::processor::{self, ProcessorIdentity};
 use crate::root::SysRoot;
@@ -49,12 +49,12 @@ impl FlopCounters {
     /// # Errors
     /// Fails if the events of this processor are unknown, or the kernel denies access. The text contains the reason and
     /// the remedy.
-    pub fn start(root: &SysRoot) -> Result<Self, Unavailable> {
+    pub fn start(root: &SysRoot) -> Result<Self, UnavailableReason> {
         let (family, found) = find(root)?;
         let mut events = Vec::with_capacity(found.len());
         for weighed in found {
             let file = open(&weighed.event, 0, -1, USER_ONLY_INHERITED)
-                .map_err(|error| refused(root, &weighed.event, &error))?;
+                .map_err(|error| access_denied(root, &weighed.event, &error))?;
             events.push((weighed, file));
         }
         Ok(Self { family, events })
@@ -90,12 +90,12 @@ fn sum(counts: &[(f64, Count)]) -> Option<f64> {
 }
 
 /// Returns the events that count operations on this machine.
-fn find(root: &SysRoot) -> Result<(String, Vec<WeightedEvent>), Unavailable> {
+fn find(root: &SysRoot) -> Result<(String, Vec<WeightedEvent>), UnavailableReason> {
     let chip = processor::read(root);
     let kind: Option<u32> = root.value(&format!("{DEVICES}/{CORES}/type"));
     let Some(kind) = kind else {
         let remedy = "count on another machine and pass --point NAME,FLOPS,BYTES,SECONDS";
-        return Err(Unavailable(match host::hypervisor(root, &chip) {
+        return Err(UnavailableReason(match host::hypervisor(root, &chip) {
             Some(name) if !name.is_empty() => {
                 format!("performance counters are not available in this {name} guest; {remedy}")
             }
@@ -104,7 +104,9 @@ fn find(root: &SysRoot) -> Result<(String, Vec<WeightedEvent>), Unavailable> {
         }));
     };
     family_events(root, kind, chip.identity.as_ref()).ok_or_else(|| {
-        Unavailable("the events that count operations on this processor are unknown".to_owned())
+        UnavailableReason(
+            "the events that count operations on this processor are unknown".to_owned(),
+        )
     })
 }
 
@@ -174,7 +176,10 @@ mod tests {
         assert_eq!(sum(&[(4.0, half), (1.0, Count { running: 0, ..half })]), None);
     }
 
-    fn find_on(cpuinfo: &str, pmu: bool) -> Result<(String, Vec<WeightedEvent>), Unavailable> {
+    fn find_on(
+        cpuinfo: &str,
+        pmu: bool,
+    ) -> Result<(String, Vec<WeightedEvent>), UnavailableReason> {
         let folder = tempfile::tempdir().unwrap();
         let write = |path: &str, content: &str| {
             let path = folder.path().join(path);

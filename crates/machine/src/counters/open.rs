@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use super::{CounterPlan, Event, TrafficDirection, find};
-use crate::Unavailable;
+use crate::UnavailableReason;
 use crate::host;
 use crate::root::SysRoot;
 use nodegauge_measure::Hertz;
@@ -126,14 +126,15 @@ impl MemoryCounters {
     ///
     /// # Errors
     /// Fails if there are no counters, or the kernel denies access. The text contains the reason and the remedy.
-    pub fn open(root: &SysRoot) -> Result<Self, Unavailable> {
+    pub fn open(root: &SysRoot) -> Result<Self, UnavailableReason> {
         let plan = find(root)?;
         let mut files = Vec::with_capacity(plan.events.len());
         for event in &plan.events {
             let cpu = libc::c_int::try_from(event.cpu).unwrap_or(-1);
-            let file = open(event, -1, cpu, 0).map_err(|error| refused(root, event, &error))?;
+            let file =
+                open(event, -1, cpu, 0).map_err(|error| access_denied(root, event, &error))?;
             // Some counters can be opened but not read. They are detected here rather than during a measurement.
-            read(&file).map_err(|error| refused(root, event, &error))?;
+            read(&file).map_err(|error| access_denied(root, event, &error))?;
             files.push(file);
         }
         Ok(Self { plan, files })
@@ -241,11 +242,11 @@ fn cycle_event(kind: u32, config: [u64; 3]) -> Event {
 }
 
 /// Returns the reason why the kernel denied access to a counter, with the remedy.
-pub(super) fn refused(root: &SysRoot, event: &Event, error: &io::Error) -> Unavailable {
+pub(super) fn access_denied(root: &SysRoot, event: &Event, error: &io::Error) -> UnavailableReason {
     let pmu = &event.pmu;
     let paranoid: Option<i32> = root.value("proc/sys/kernel/perf_event_paranoid");
     let container = host::container(root);
-    Unavailable(match (error.raw_os_error(), paranoid, container) {
+    UnavailableReason(match (error.raw_os_error(), paranoid, container) {
         (Some(libc::EACCES | libc::EPERM), Some(level), _) if level > 0 => format!(
             "kernel.perf_event_paranoid is {level}, so {pmu} cannot be read; as root, sysctl kernel.perf_event_paranoid=0, or grant CAP_PERFMON"
         ),
@@ -315,7 +316,7 @@ mod tests {
     fn unavailable_event_has_reason() {
         let event = Event { kind: u32::MAX - 1, pmu: "amd_umc_0".to_owned(), ..software(0) };
         let error = open(&event, 0, -1, 0).unwrap_err();
-        let absent = refused(&SysRoot::recorded("/nonexistent"), &event, &error);
+        let absent = access_denied(&SysRoot::recorded("/nonexistent"), &event, &error);
         let expected = match error.raw_os_error() {
             Some(libc::ENOSYS) => "perf_event_open is not supported by the kernel or is blocked",
             Some(libc::EACCES | libc::EPERM) => "amd_umc_0 cannot be read: ",
@@ -331,7 +332,7 @@ mod tests {
         std::fs::create_dir_all(&kernel).unwrap();
         let root = SysRoot::recorded(folder.path());
         let event = Event { pmu: "uncore_imc_0".to_owned(), ..software(0) };
-        let of = |errno: i32| refused(&root, &event, &io::Error::from_raw_os_error(errno));
+        let of = |errno: i32| access_denied(&root, &event, &io::Error::from_raw_os_error(errno));
         std::fs::write(kernel.join("perf_event_paranoid"), "2\n").unwrap();
         assert_eq!(
             of(libc::EACCES).to_string(),

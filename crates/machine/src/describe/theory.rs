@@ -8,7 +8,7 @@ use crate::ids::NumaNodeId;
 use crate::memory::is_known_not_dram;
 use crate::root::{SysRoot, number_ranges};
 use crate::topology::Topology;
-use nodegauge_measure::quantity::{counted, number_form};
+use nodegauge_measure::quantity::{count_in_words, number_form};
 use nodegauge_measure::record::{Figure, Machine, NumaNode, PciLink};
 use nodegauge_measure::{Bytes, BytesPerSec};
 use std::collections::{BTreeMap, BTreeSet};
@@ -101,7 +101,7 @@ fn links_figure(links: &[PciLink]) -> Option<Figure> {
     Some(Figure {
         value: slowest * links.len() as f64,
         basis: "link".to_owned(),
-        detail: Some(format!("{}, {words}", counted(links.len(), "CXL link"))),
+        detail: Some(format!("{}, {words}", count_in_words(links.len(), "CXL link"))),
         at_most: true,
     })
 }

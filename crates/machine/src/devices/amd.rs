@@ -2,7 +2,7 @@
 //! processes. The files are described in Linux' Documentation/gpu/amdgpu and in the sources of drivers/gpu/drm/amd.
 
 use super::some_state;
-use crate::pci::{PciDevice, file};
+use crate::pci::{PciDevice, sysfs_file};
 use crate::root::{SysRoot, number_after_key};
 use nodegauge_measure::record::{Device, DeviceState};
 use nodegauge_measure::{Hertz, Watts};
@@ -20,7 +20,7 @@ struct DeviceFiles<'a> {
 impl DeviceFiles<'_> {
     /// Returns the text of a file; `None` if it is empty.
     fn text(&self, name: &str) -> Option<String> {
-        self.root.non_empty_text(&file(self.address, name))
+        self.root.non_empty_text(&sysfs_file(self.address, name))
     }
 
     /// Returns the power in a file that contains microwatts.
@@ -44,7 +44,8 @@ pub(super) fn add(device: &mut Device, pci: &PciDevice, root: &SysRoot) {
         memory.corrected_errors = number_after_key(&errors, "ce");
         memory.uncorrected_errors = number_after_key(&errors, "ue");
     }
-    let sensors = root.names(&file(&pci.address, "hwmon")).into_iter().next().unwrap_or_default();
+    let sensors =
+        root.names(&sysfs_file(&pci.address, "hwmon")).into_iter().next().unwrap_or_default();
     let core_levels = files.text("pp_dpm_sclk").map(|text| levels(&text));
     let memory_levels = files.text("pp_dpm_mclk").map(|text| levels(&text));
     let partition: Vec<String> = ["current_compute_partition", "current_memory_partition"]

@@ -39,7 +39,7 @@ pub(super) fn add_nvml_data(devices: &mut [Device], root: &SysRoot) {
 
 fn add_reading(devices: &mut [Device], reading: &NvmlReading) {
     for device in devices {
-        if let Some(gpu) = reading.at(&device.address) {
+        if let Some(gpu) = reading.gpu_state(&device.address) {
             add_state(device, gpu);
             device.driver_version = device.driver_version.take().or_else(|| reading.driver.clone());
         }

@@ -69,7 +69,7 @@ pub struct NvmlReading {
 
 impl NvmlReading {
     /// Returns the GPU at a PCI address, e.g. `0000:3b:00.0`.
-    pub fn at(&self, pci: &str) -> Option<&GpuState> {
+    pub fn gpu_state(&self, pci: &str) -> Option<&GpuState> {
         self.gpus.iter().find(|gpu| gpu.pci == pci)
     }
 }
@@ -263,7 +263,7 @@ impl Nvml {
     }
 
     /// Returns the current state of the GPU at a PCI address, e.g. `0000:3b:00.0`.
-    pub fn at(&self, pci: &str) -> Option<GpuState> {
+    pub fn gpu_state(&self, pci: &str) -> Option<GpuState> {
         type ByAddress = unsafe extern "C" fn(*const c_char, *mut Handle) -> c_int;
         let address = CString::new(pci).ok()?;
         let mut device = null_mut();
@@ -495,6 +495,6 @@ mod tests {
         let text = serde_json::to_vec(&reading).unwrap();
         let read: Result<NvmlReading, NvmlError> = serde_json::from_slice(&text).unwrap();
         assert_eq!(read, reading);
-        assert_eq!(read.unwrap().at("0000:3b:00.0").unwrap().ecc, Some(true));
+        assert_eq!(read.unwrap().gpu_state("0000:3b:00.0").unwrap().ecc, Some(true));
     }
 }

@@ -42,7 +42,9 @@ pub(crate) fn environment(root: &SysRoot) -> BTreeMap<String, String> {
 
 /// Adds to each device the reason why this process cannot use it.
 pub(super) fn add_access_problems(devices: &mut [Device], on_bus: &[PciDevice], root: &SysRoot) {
-    for (device, pci) in devices.iter_mut().zip(on_bus).filter(|(device, _)| device.computes()) {
+    for (device, pci) in
+        devices.iter_mut().zip(on_bus).filter(|(device, _)| device.is_accelerator())
+    {
         device.hidden.extend(access_problem(device, pci, root));
     }
     let environment = environment(root);

@@ -35,14 +35,14 @@ fn device(slot: &str, bank: &str, mib: u32, mts: u16, kind: u8) -> Vec<u8> {
 const DDR4: u8 = 0x1a;
 const DDR5: u8 = 0x22;
 
-fn table(devices: &[Vec<u8>]) -> Modules {
+fn table(devices: &[Vec<u8>]) -> MemoryModules {
     parse(devices.concat()).unwrap()
 }
 
 #[test]
 fn dimms_option_sets_channels_and_transfer_rate() {
     let spec: DimmSpec = "16x3200".parse().unwrap();
-    assert_eq!(spec, DimmSpec { channels: 16, mts: 3200 });
+    assert_eq!(spec, DimmSpec { channels: 16, mt_per_s: 3200 });
     let known = describe_memory(Some(spec), None, None, 2, false);
     let figure = known.theoretical.unwrap();
     assert_eq!((figure.value, figure.basis.as_str()), (409.6e9, "option"));
@@ -292,11 +292,11 @@ fn memory_limit_of_a_guest_includes_all_sockets() {
 /// Returns a machine with eight NUMA nodes and this total number of channels.
 fn eight_node_machine(channels: u32, guest: bool) -> Machine {
     let node = |id| NumaNode { id, cpus: vec![id], ..NumaNode::default() };
-    let modules = Modules {
+    let modules = MemoryModules {
         channels,
         channel_bytes: 8,
         transfers_per_s: Some(TransfersPerSec(3200e6)),
-        ..Modules::default()
+        ..MemoryModules::default()
     };
     Machine {
         numa_nodes: (0..8).map(node).collect(),
@@ -342,8 +342,8 @@ fn figure_above_upper_bound_has_no_limit() {
 
 proptest! {
     #[test]
-    fn dimms_option_round_trips(channels in 1u32..=1024, mts in 200u32..=20_000) {
-        let spec = DimmSpec { channels, mts };
+    fn dimms_option_round_trips(channels in 1u32..=1024, mt_per_s in 200u32..=20_000) {
+        let spec = DimmSpec { channels, mt_per_s };
         prop_assert_eq!(spec.to_string().parse(), Ok(spec));
     }
 

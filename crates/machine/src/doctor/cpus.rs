@@ -3,7 +3,7 @@
 use super::{DetectedProblem, ExaminedNode, found};
 use crate::root::number_ranges;
 use crate::{cgroup, host};
-use nodegauge_measure::quantity::{counted, number_form};
+use nodegauge_measure::quantity::{count_in_words, number_form};
 use nodegauge_measure::record::ClockBasis;
 
 /// Ratio of the measured clock to the base clock below which the processor must be limited, because noise cannot
@@ -15,11 +15,11 @@ pub(super) fn quota(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let allowed = node.allowed().len();
     let cpus = limits.cpus.filter(|cpus| *cpus < allowed as f64)?;
     let stopped =
-        limits.throttled.filter(|share| share.0 > 0.0).map_or_else(String::new, |share| {
+        limits.throttled_share.filter(|share| share.0 > 0.0).map_or_else(String::new, |share| {
             format!("; threads were stopped in {share} of the scheduling periods so far")
         });
-    let threads = counted(cpus.floor().max(1.0) as usize, "thread");
-    let allowed = counted(allowed, "CPU");
+    let threads = count_in_words(cpus.floor().max(1.0) as usize, "thread");
+    let allowed = count_in_words(allowed, "CPU");
     Some(found(
         format!(
             "this process may use {allowed}, but its control group has a quota of {cpus:.2} CPUs: threads are stopped when the quota is used up{stopped}"
@@ -115,7 +115,7 @@ pub(super) fn switched_off_cpus(node: &ExaminedNode<'_>) -> Option<DetectedProbl
     }
     let are = number_form(off.len(), "is", "are");
     Some(found(
-        format!("{} {are} offline ({})", counted(off.len(), "CPU"), number_ranges(&off)),
+        format!("{} {are} offline ({})", count_in_words(off.len(), "CPU"), number_ranges(&off)),
         format!("echo 1 | sudo tee /sys/devices/system/cpu/cpu{}/online", brace(&off)),
     ))
 }

@@ -10,7 +10,7 @@ use nodegauge_measure::record::{Device, Severity};
 /// Devices with the same name and text are combined.
 fn each(node: &ExaminedNode<'_>, what: impl Fn(&Device) -> Option<String>) -> Vec<String> {
     let mut reported: Vec<(String, String, Vec<&str>)> = Vec::new();
-    for device in node.machine.devices.iter().filter(|device| device.computes()) {
+    for device in node.machine.devices.iter().filter(|device| device.is_accelerator()) {
         let Some(text) = what(device) else { continue };
         let title = device.title();
         match reported.iter_mut().find(|(of, known, _)| *of == title && *known == text) {
@@ -33,16 +33,17 @@ fn devices_problem(reported: &[String], remedy: &str) -> Option<DetectedProblem>
 /// Reports devices that are far from all CPUs of this process, unless the process can choose a near device instead.
 pub(super) fn far_devices(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let topology = node.topology;
-    let own: Vec<CpuId> = topology.allowed().map(|thread| thread.cpu).collect();
+    let own: Vec<CpuId> = topology.allowed_threads().map(|thread| thread.cpu).collect();
     if own.len() == topology.threads.len() {
         return None;
     }
     let described = node.machine.devices.iter().zip(&topology.devices);
-    let usable: Vec<_> =
-        described.filter(|(device, _)| device.computes() && device.hidden.is_empty()).collect();
+    let usable: Vec<_> = described
+        .filter(|(device, _)| device.is_accelerator() && device.hidden.is_empty())
+        .collect();
     let far: Vec<_> = usable.iter().filter(|(_, pci)| pci.is_near(&own) == Some(false)).collect();
     // If all devices are available to the process, it can choose a near device.
-    let all = node.machine.devices.iter().filter(|device| device.computes()).count();
+    let all = node.machine.devices.iter().filter(|device| device.is_accelerator()).count();
     if far.is_empty() || (far.len() < usable.len() && usable.len() == all) {
         return None;
     }
@@ -161,7 +162,7 @@ mod tests {
         topology.threads.iter_mut().for_each(|thread| thread.allowed = thread.socket == 0);
         assert_eq!(found_far(&topology, &machine), None);
         // Only the last device remains usable, and it is attached to the other socket.
-        let computing = machine.devices.iter_mut().filter(|device| device.computes());
+        let computing = machine.devices.iter_mut().filter(|device| device.is_accelerator());
         computing.take(7).for_each(|device| device.hidden.push("hidden".to_owned()));
         let text = found_far(&topology, &machine).unwrap().text;
         assert!(

@@ -131,7 +131,7 @@ fn reduced<T: ToString>(
 ) -> Option<DetectedProblem> {
     let mut words = Vec::new();
     for link in links {
-        let mut accelerators = node.machine.devices.iter().filter(|device| device.computes());
+        let mut accelerators = node.machine.devices.iter().filter(|device| device.is_accelerator());
         if !accelerators.any(|device| device.address == *address_of(link)) {
             words.push(link.to_string());
         }

@@ -4,7 +4,7 @@
 use super::{DetectedProblem, ExaminedNode, found};
 use crate::root::SysRoot;
 use nodegauge_measure::Fraction;
-use nodegauge_measure::quantity::counted;
+use nodegauge_measure::quantity::count_in_words;
 use nodegauge_measure::record::Severity;
 use std::time::Duration;
 
@@ -134,7 +134,7 @@ fn judge_load(sample: &LoadSample, cpus: usize) -> Option<DetectedProblem> {
     } else {
         Severity::Info
     };
-    let mut text = format!("load average {load:.2} on {}", counted(cpus, "CPU"));
+    let mut text = format!("load average {load:.2} on {}", count_in_words(cpus, "CPU"));
     text = match running {
         0 => format!("{text}; no other task is running now"),
         1 => format!("1 other task is running; {text}"),

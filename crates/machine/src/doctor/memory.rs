@@ -115,7 +115,7 @@ pub(super) fn fragmented_memory(node: &ExaminedNode<'_>) -> Option<DetectedProbl
 
 /// Reports memory that has been fragmented or swapped out since the node was booted. A reboot removes both problems;
 /// some benchmark procedures begin with a reboot.
-pub(super) fn reboot_helps(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
+pub(super) fn degraded_since_boot(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let memory = &node.machine.memory;
     let all = memory.bytes?;
     let up = node.machine.circumstances.as_ref()?.uptime_seconds?;
@@ -270,7 +270,7 @@ const ARRAYS: u64 = 3;
 /// Returns the number of pages of this size that the arrays of `stream` need: the size of STREAM's rule, at most
 /// half of the available memory.
 fn stream_array_pages(node: &ExaminedNode<'_>, page: u64) -> Option<u64> {
-    let array = stream_rule::array_bytes(node.machine)?.0;
+    let array = stream_rule::min_array_bytes(node.machine)?.0;
     // One more page per array, because each array may begin within a page.
     let pages = (array.div_ceil(page) + 1) * ARRAYS;
     let max = node.machine.memory.available? / 2 / page;
@@ -310,7 +310,7 @@ mod tests {
         machine.memory.swap_used = info.swap_used;
         let uptime_seconds = days.map(|days| days * 86_400);
         machine.circumstances = Some(Circumstances { uptime_seconds, ..Circumstances::default() });
-        reboot_helps(&ExaminedNode { topology: &topology, root: &root, machine: &machine })
+        degraded_since_boot(&ExaminedNode { topology: &topology, root: &root, machine: &machine })
             .map(|found| found.text)
     }
 

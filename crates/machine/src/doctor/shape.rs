@@ -5,7 +5,7 @@ use super::{DetectedProblem, ExaminedNode, found};
 use crate::memory::is_known_not_dram;
 use crate::root::{SysRoot, number_ranges};
 use nodegauge_measure::Bytes;
-use nodegauge_measure::quantity::{counted, number_form};
+use nodegauge_measure::quantity::{count_in_words, number_form};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Percentage of the memory bandwidth that a resctrl group without a limit may use.
@@ -17,7 +17,7 @@ pub(super) fn classes(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let parts: Vec<String> = classes
         .iter()
         .map(|class| {
-            let cores = counted(class.cores as usize, "core");
+            let cores = count_in_words(class.cores as usize, "core");
             format!("{cores} of class {} (cpus {})", class.name, number_ranges(&class.cpus))
         })
         .collect();
@@ -30,7 +30,7 @@ pub(super) fn classes(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
 }
 
 /// Reports that the description has no cores.
-pub(super) fn without_cores(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
+pub(super) fn unknown_cores(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     node.topology.lacks_cores.then(|| {
         found(
             "the cores are unknown: each hardware thread counts as a core, although two may share one",

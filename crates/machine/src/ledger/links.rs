@@ -16,10 +16,10 @@ const FILES: [(&str, &str, HardwareEvent); 3] = [
 const CLASSES: [&str; 5] = ["0x01", "0x02", "0x03", "0x0b", "0x12"];
 
 /// Reads the error counters of all devices and ports.
-pub(super) fn errors(reader: &mut SourceReader<'_>) {
+pub(super) fn read_errors(reader: &mut SourceReader<'_>) {
     for address in reader.root.names(pci::BUS) {
-        for (file, total, kind) in FILES {
-            let path = pci::file(&address, file);
+        for (sysfs_file, total, kind) in FILES {
+            let path = pci::sysfs_file(&address, sysfs_file);
             // A device has all files or none.
             let Some(text) = reader.text(&path) else { break };
             let sum = text.lines().find_map(|line| line.strip_prefix(total)?.trim().parse().ok());
@@ -42,7 +42,7 @@ pub(super) struct ReducedLinks {
 pub(super) fn find_reduced(root: &SysRoot) -> ReducedLinks {
     let mut reduced = ReducedLinks::default();
     for address in root.names(pci::BUS) {
-        let class = root.text(&pci::file(&address, "class")).unwrap_or_default();
+        let class = root.text(&pci::sysfs_file(&address, "class")).unwrap_or_default();
         if !CLASSES.iter().any(|known| class.starts_with(known)) {
             continue;
         }

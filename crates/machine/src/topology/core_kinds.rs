@@ -58,7 +58,7 @@ pub struct SpeedClass {
 }
 
 /// Describes the classes that [`classes`] found, the slowest first; empty if there are no classes.
-pub(super) fn described(kinds: &[CoreKind], classes: &[Option<usize>]) -> Vec<SpeedClass> {
+pub(super) fn describe_classes(kinds: &[CoreKind], classes: &[Option<usize>]) -> Vec<SpeedClass> {
     let count = classes.iter().flatten().max().map_or(0, |max| max + 1);
     let mut found = vec![SpeedClass::default(); count];
     for (kind, class) in kinds.iter().zip(classes) {
@@ -85,11 +85,11 @@ fn widened(range: Option<[u32; 2]>, value: Option<f64>) -> Option<[u32; 2]> {
 pub(super) fn unify_core_classes(threads: &mut [HardwareThread]) {
     let mut fastest: BTreeMap<usize, Option<usize>> = BTreeMap::new();
     for thread in threads.iter() {
-        let class = fastest.entry(thread.core).or_insert(thread.efficiency);
-        *class = (*class).max(thread.efficiency);
+        let class = fastest.entry(thread.core).or_insert(thread.speed_class);
+        *class = (*class).max(thread.speed_class);
     }
     for thread in threads {
-        thread.efficiency = fastest[&thread.core];
+        thread.speed_class = fastest[&thread.core];
     }
 }
 
@@ -193,12 +193,12 @@ mod tests {
         let of_four: Vec<String> = names(4);
         assert_eq!(of_four, ["slow", "class3", "class2", "fast"]);
         let kinds = [rated(718.0, 0), rated(731.0, 1), rated(1017.0, 2), rated(1024.0, 3)];
-        let found = described(&kinds, &classes(&kinds));
+        let found = describe_classes(&kinds, &classes(&kinds));
         assert_eq!(found.len(), 2);
         assert_eq!(found[0].capacities, Some([718, 731]));
         assert_eq!(found[1].capacities, Some([1017, 1024]));
         assert_eq!(found[1].clocks, None);
-        assert!(described(&kinds[..1], &[None]).is_empty());
+        assert!(describe_classes(&kinds[..1], &[None]).is_empty());
     }
 
     #[test]

@@ -15,7 +15,7 @@ use hwlocality::object::TopologyObject;
 use hwlocality::object::types::ObjectType;
 use hwlocality::topology::builder::{BuildFlags, TypeFilter};
 use hwlocality::topology::export::xml::XMLExportFlags;
-use memory_nodes::MemoryNodes;
+use memory_nodes::HwlocNumaNodes;
 use nodegauge_measure::{Failure, legible};
 use nodegauge_os::{AnswerLimits, ChildAnswer};
 use serde::Serialize;
@@ -85,7 +85,7 @@ pub(super) fn load(source: &TopologySource) -> Result<Topology, Failure> {
                 TOO_LONG => {
                     Failure::usage(format!("synthetic topology \"{description}\"")).cause(cause)
                 }
-                _ => crate::synthetic::refused(description, &cause).into(),
+                _ => crate::synthetic::refusal_error(description, &cause).into(),
             })
         }
     }
@@ -191,7 +191,7 @@ fn load_hwloc(source: &TopologySource, text: &str) -> Result<Hwloc, Box<dyn Erro
 /// nodes of device memory, which older versions of hwloc hide.
 fn with_kernels_view(mut topology: Topology, root: &SysRoot) -> Topology {
     topology.devices = pci::list_devices(root);
-    let of_devices = pci::memory_nodes(root);
+    let of_devices = pci::device_memory_nodes(root);
     for (id, bytes) in memory::nodes(root) {
         if topology.nodes.iter().all(|node| node.id != id) && bytes > 0 {
             let hidden = TopologyNumaNode { id, bytes: Some(bytes), ..TopologyNumaNode::default() };
@@ -208,7 +208,7 @@ fn with_kernels_view(mut topology: Topology, root: &SysRoot) -> Topology {
 /// Converts hwloc's tree to a [`Topology`].
 fn convert(hwloc: &Hwloc, source: &TopologySource) -> Topology {
     let mut numbering = Numbering::default();
-    let llc_type = caches::last_level(hwloc);
+    let llc_type = caches::last_level_cache_type(hwloc);
     let affinity = match source {
         TopologySource::Live => nodegauge_os::affinity().ok(),
         _ => None,
@@ -223,13 +223,13 @@ fn convert(hwloc: &Hwloc, source: &TopologySource) -> Topology {
     }
     let speed_classes = core_kinds::classes(&kinds);
     let mut siblings: BTreeMap<usize, u32> = BTreeMap::new();
-    let nodes = MemoryNodes::from_hwloc(hwloc, source);
+    let nodes = HwlocNumaNodes::from_hwloc(hwloc, source);
     let mut threads = Vec::new();
     for pu in hwloc.objects_with_type(ObjectType::PU) {
         let Some(os) = pu.os_index() else { continue };
         let cpu = CpuId(os as u32);
         let core = numbering.core(pu);
-        let sibling = siblings.entry(core).or_insert(0);
+        let index_in_core = siblings.entry(core).or_insert(0);
         let socket = numbering.index(pu, ObjectType::Package);
         let llc = llc_type
             .filter(|kind| pu.first_ancestor_with_type(*kind).is_some())
@@ -240,15 +240,15 @@ fn convert(hwloc: &Hwloc, source: &TopologySource) -> Topology {
             llc,
             socket,
             node: nodes.nearest(cpu),
-            sibling: *sibling,
-            efficiency: kind_sets
+            index_in_core: *index_in_core,
+            speed_class: kind_sets
                 .iter()
                 .position(|cpus| cpus.is_set(os))
                 .and_then(|kind| speed_classes[kind]),
             allowed: allowed_set.is_set(os)
                 && affinity.as_ref().is_none_or(|mask| mask.contains(&cpu)),
         });
-        *sibling += 1;
+        *index_in_core += 1;
     }
     core_kinds::unify_core_classes(&mut threads);
     let mut nodes = nodes.with_own_cpus(&threads);
@@ -256,13 +256,13 @@ fn convert(hwloc: &Hwloc, source: &TopologySource) -> Topology {
     let package = hwloc.objects_with_type(ObjectType::Package).next();
     Topology {
         source: source.clone(),
-        caches: caches::levels(hwloc, source, &threads),
+        caches: caches::caches_by_level(hwloc, source, &threads),
         threads,
         cores: numbering.take(ObjectType::Core),
         lacks_cores: hwloc.objects_with_type(ObjectType::Core).next().is_none(),
         llcs: llc_type.map(|kind| numbering.take(kind)).unwrap_or_default(),
         sockets: numbering.take(ObjectType::Package),
-        core_classes: core_kinds::described(&kinds, &speed_classes),
+        core_classes: core_kinds::describe_classes(&kinds, &speed_classes),
         nodes,
         devices: io_objects::devices(hwloc),
         processor_model: package.and_then(|package| info(package, "CPUModel")),

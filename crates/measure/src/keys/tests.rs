@@ -53,8 +53,8 @@ fn shared_key_differs_from_declaration_only_by_exceptions() {
     assert_eq!(*array_bytes, shared::array_bytes::KEY);
     let expected = shared::threads::KEY.except(Role::Observation, "a test");
     assert_eq!(*threads, expected);
-    assert!(trials.declared.contains("tests.rs:"), "{}", trials.declared);
-    assert_ne!(trials.declared, threads.declared);
+    assert!(trials.declaration.contains("tests.rs:"), "{}", trials.declaration);
+    assert_ne!(trials.declaration, threads.declaration);
 }
 
 #[test]

@@ -83,7 +83,7 @@ pub struct Device {
 
 impl Device {
     /// True if the device executes kernels; false for network adapters.
-    pub fn computes(&self) -> bool {
+    pub fn is_accelerator(&self) -> bool {
         self.kind != DeviceKind::Network
     }
 

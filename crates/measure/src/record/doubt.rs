@@ -26,7 +26,7 @@ pub struct DoubtRule {
 }
 
 /// Rule for statistics of all samples. A 95 % interval of the median requires at least six samples.
-pub const TYPICAL: DoubtRule = DoubtRule {
+pub const TYPICAL_RULE: DoubtRule = DoubtRule {
     quoted: &[Quoted::Median, Quoted::Mean, Quoted::HarmonicMean],
     min: 6,
     max_distance: Fraction(0.1),
@@ -39,7 +39,7 @@ pub const BEST: DoubtRule =
 
 /// Table of doubt. Statistics without a row are exempt: single values, and factors, which are
 /// judged by their own interval.
-pub const DOUBT_RULES: [DoubtRule; 2] = [TYPICAL, BEST];
+pub const DOUBT_RULES: [DoubtRule; 2] = [TYPICAL_RULE, BEST];
 
 /// Maximum share by which a rate may exceed a measured limit, because both measurements have noise.
 const MAX_EXCESS: f64 = 0.03;
@@ -138,18 +138,18 @@ impl Measurement {
 
     /// Applies the rule of doubt to a figure with samples, configuration and limit. A reason that
     /// the figure already has is not added again. A stricter status that the gauge has set is kept.
-    pub(crate) fn doubt_by_rule(&mut self) {
+    pub(crate) fn apply_doubt_rule(&mut self) {
         if let Some(reason) =
             samples_reason(self).filter(|_| self.validity.status != Status::Invalid)
             && !self.validity.reasons.contains(&reason)
         {
             self.doubt(Status::Suspect, reason);
         }
-        self.doubt_above_limit();
+        self.doubt_if_above_limit();
     }
 
     /// Marks a valid figure as suspect if it is above its limit.
-    pub fn doubt_above_limit(&mut self) {
+    pub fn doubt_if_above_limit(&mut self) {
         if self.validity.status != Status::Valid || self.is_published() {
             return;
         }

@@ -41,7 +41,7 @@ pub enum HardwareEvent {
 impl HardwareEvent {
     /// Returns the validity of figures that were measured while such an event was counted; `None`
     /// if the event does not affect validity.
-    pub fn effect(self) -> Option<Status> {
+    pub fn figure_status(self) -> Option<Status> {
         match self {
             Self::MemoryUncorrected | Self::MachineCheck | Self::PcieFatal => Some(Status::Invalid),
             Self::MemoryCorrected
@@ -61,7 +61,7 @@ impl HardwareEvent {
     }
 
     /// Returns the plural noun for such events.
-    pub fn plural(self) -> &'static str {
+    pub fn plural_name(self) -> &'static str {
         match self {
             Self::MemoryUncorrected => "uncorrected memory errors",
             Self::MemoryCorrected => "corrected memory errors",
@@ -129,7 +129,7 @@ impl EventCount {
 
 impl fmt::Display for EventCount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let plural = self.kind.plural();
+        let plural = self.kind.plural_name();
         let what = if self.events == 1 { plural.trim_end_matches('s') } else { plural };
         let note = self.note.map_or("", CounterNote::in_words);
         write!(f, "{} {what}{note}: ", self.events)?;
@@ -252,8 +252,8 @@ mod tests {
     #[test]
     fn unknown_event_kind_has_no_effect() {
         let kind: HardwareEvent = serde_json::from_str("\"gravity-wave\"").unwrap();
-        assert_eq!((kind, kind.effect()), (HardwareEvent::Other, None));
+        assert_eq!((kind, kind.figure_status()), (HardwareEvent::Other, None));
         let known: HardwareEvent = serde_json::from_str("\"memory-corrected\"").unwrap();
-        assert_eq!(known.effect(), Some(Status::Suspect));
+        assert_eq!(known.figure_status(), Some(Status::Suspect));
     }
 }

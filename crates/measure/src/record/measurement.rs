@@ -486,7 +486,7 @@ impl Measurement {
             self.value = None;
             self.traffic = None;
         }
-        self.doubt_by_rule();
+        self.apply_doubt_rule();
         self
     }
 
@@ -498,7 +498,7 @@ impl Measurement {
     }
 
     /// Marks the figure as invalid with the reason why it could not be measured.
-    pub fn missing(self, reason: impl Into<String>) -> Self {
+    pub fn without_value(self, reason: impl Into<String>) -> Self {
         let mut validity = Validity::valid();
         validity.add(Status::Invalid, reason);
         self.with_validity(validity)

@@ -7,9 +7,9 @@ use crate::regime::is_line_round_trip;
 /// Core-to-core round trips in saved runs of a node, in seconds. Each round trip has the CPUs of
 /// the threads that measured it.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct SavedTrips(Vec<(Vec<Vec<u32>>, f64)>);
+pub struct SavedRoundTrips(Vec<(Vec<Vec<u32>>, f64)>);
 
-impl SavedTrips {
+impl SavedRoundTrips {
     /// Returns the round trips in these figures: one per regime of each figure.
     pub fn from_figures<'a>(figures: impl IntoIterator<Item = &'a Measurement>) -> Self {
         let mut all: Vec<(Vec<Vec<u32>>, f64)> = Vec::new();
@@ -29,7 +29,7 @@ impl SavedTrips {
     }
 
     /// Returns the round trips of figures whose threads ran on these CPUs, in seconds.
-    pub fn between(&self, places: &[Vec<u32>]) -> Vec<f64> {
+    pub fn for_places(&self, places: &[Vec<u32>]) -> Vec<f64> {
         self.0.iter().filter(|(other, _)| *other == places).map(|(_, trip)| *trip).collect()
     }
 }
@@ -53,8 +53,8 @@ mod tests {
             figure(&[[0], [1]], 6e-3),
             figure(&[[0], [2]], 390e-9),
         ];
-        let saved = SavedTrips::from_figures(&figures);
-        assert_eq!(saved.between(&[vec![0], vec![1]]), [115e-9]);
-        assert!(saved.between(&[vec![1], vec![0]]).is_empty());
+        let saved = SavedRoundTrips::from_figures(&figures);
+        assert_eq!(saved.for_places(&[vec![0], vec![1]]), [115e-9]);
+        assert!(saved.for_places(&[vec![1], vec![0]]).is_empty());
     }
 }

@@ -10,7 +10,7 @@ use crate::regime::{self, Regime};
 
 /// Samples of all cells of a run, grouped by regime, and the regime of the run's figures.
 #[derive(Debug)]
-pub struct OneRegime {
+pub struct SamplesByRegime {
     cells: Vec<(Vec<Sample>, RegimeAssignment)>,
     /// Regime of the run's figures; `None` if no round trips were measured.
     regime: Option<Regime>,
@@ -44,7 +44,7 @@ fn counts_in_regime(cells: &[(Vec<Sample>, RegimeAssignment)], regime: &Regime) 
     (enough, all)
 }
 
-impl OneRegime {
+impl SamplesByRegime {
     /// Groups the samples of each cell by regime, and chooses the regime in which most cells have
     /// enough samples. Of several such regimes, the one with most samples is chosen. `known` are
     /// round trips of other runs.
@@ -153,7 +153,7 @@ mod tests {
             .collect();
         let mut second = vec![sample(4.0, near, near); 8];
         second.push(sample(1.5, far, far));
-        let judged = OneRegime::new(vec![first, second], &[]);
+        let judged = SamplesByRegime::new(vec![first, second], &[]);
         assert_eq!(judged.seconds(0, 0), [2.0; 6]);
         assert_eq!(judged.seconds(1, 0), [4.0; 7]);
         assert_eq!(judged.trips.len(), 2);
@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn cell_in_another_regime_is_suspect() {
         let (near, far) = (90e-9, 380e-9);
-        let judged = OneRegime::new(
+        let judged = SamplesByRegime::new(
             vec![
                 vec![sample(1.0, near, near); 9],
                 vec![sample(2.0, near, near); 9],

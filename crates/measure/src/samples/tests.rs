@@ -213,8 +213,8 @@ fn clean_round_has_undisturbed_cells_of_one_regime() {
     rounds.extend(vec![round(vec![], [near, far]); 3]);
     rounds.extend(vec![round(vec![], [far, far]); 2]);
     rounds[0][1].causes = preempted();
-    assert_eq!(clean_numbers(&rounds, &[false, true, true]), [1, 2, 3]);
-    assert_eq!(clean_numbers(&rounds[..1], &[false, true, true]), Vec::<usize>::new());
+    assert_eq!(undisturbed_round_numbers(&rounds, &[false, true, true]), [1, 2, 3]);
+    assert_eq!(undisturbed_round_numbers(&rounds[..1], &[false, true, true]), Vec::<usize>::new());
 }
 
 /// Simulates passes of four kernels, each of which is disturbed independently with a probability of
@@ -241,7 +241,8 @@ fn kernels_are_judged_separately() {
     let samples: Vec<Sample> = (0..2001).map(|_| pass(&mut random)).collect();
     let sorted = assign_regimes(&samples);
     let group = sorted.headline().unwrap();
-    let whole = samples[1..].iter().filter(|sample| sample.is_clean()).count() as f64 / 2000.0;
+    let whole =
+        samples[1..].iter().filter(|sample| sample.is_undisturbed()).count() as f64 / 2000.0;
     assert!((0.55..0.62).contains(&whole), "{whole}");
     for part in 0..4 {
         let counted = group.counted_indices(part).len() as f64 / 2000.0;

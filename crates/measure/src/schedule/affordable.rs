@@ -25,7 +25,7 @@ impl RemainingTime {
     /// Returns the time that a policy has for its minimum number of rounds.
     pub fn new(policy: &RepetitionPolicy, limits: &Limits) -> Self {
         let turns = policy.min_rounds + usize::from(policy.warm_up == WarmUp::Round);
-        let end = limits.samples.is_none().then(|| limits.at(policy.measure));
+        let end = limits.samples.is_none().then(|| limits.time_at_share(policy.measurement_share));
         Self { end, turns: turns as u32, round: Duration::ZERO }
     }
 

@@ -8,8 +8,8 @@ mod search;
 pub use super::shuffle::Shuffler;
 use crate::{regime, stats};
 pub use search::{
-    Candidates, DeadlineCheck, Passes, PreparedCandidate, RoundRule, Rules, TurnRate, choose,
-    prepare_candidates,
+    Candidates, DeadlineCheck, EliminationRule, PassesPerRound, PreparedCandidate, SearchRules,
+    TurnRate, choose, prepare_candidates,
 };
 use std::collections::BTreeMap;
 
@@ -226,7 +226,7 @@ impl<T> Halving<T> {
 fn relative<T>(candidates: &[Candidate<T>]) -> Vec<Vec<f64>> {
     let all: Vec<(f64, f64)> = candidates.iter().flat_map(|c| c.samples.iter().copied()).collect();
     let trips: Vec<f64> = all.iter().map(|(_, trip)| *trip).collect();
-    let regimes = regime::regimes(&trips);
+    let regimes = regime::find_regimes(&trips);
     let mut by_regime: BTreeMap<Option<usize>, Vec<f64>> = BTreeMap::new();
     for (rate, trip) in all {
         by_regime.entry(regime::find_containing(&regimes, trip)).or_default().push(rate);

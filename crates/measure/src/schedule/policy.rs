@@ -19,9 +19,9 @@ pub enum RoundOrder {
 
 /// Rule that determines when a stable cell is no longer measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CellRule {
+pub enum StableCellRule {
     /// All cells continue until all are stable, because compared cells need the same state of the machine.
-    Together,
+    UntilAllStable,
     /// A stable cell is not measured again, so that the remaining time is available to the other cells.
     OnceStable,
 }
@@ -52,9 +52,9 @@ pub struct RepetitionPolicy {
     /// ([`doubt`]).
     pub min_rounds: usize,
     /// Minimum number of samples at which a figure may count as stable.
-    pub min: usize,
+    pub min_samples: usize,
     /// Maximum number of rounds; `None` for no limit.
-    pub max: Option<usize>,
+    pub max_rounds: Option<usize>,
     /// Number of rounds between two checks of the stop conditions.
     pub check_interval: usize,
     /// Minimum time before a figure may count as stable: a share of the time, and an upper bound.
@@ -62,23 +62,23 @@ pub struct RepetitionPolicy {
     pub min_time: (f64, Duration),
     /// True if the share in `min_time` refers to the whole budget; false if it refers to the time left when the
     /// rounds begin.
-    pub min_time_of_budget: bool,
+    pub min_time_is_budget_share: bool,
     /// Maximum relative change of the best and the median of a stable figure. With `None`, the rounds continue until
     /// the time is used up.
     pub tolerance: Option<Fraction>,
     /// Rule that determines when a stable cell is no longer measured.
-    pub leave: CellRule,
+    pub stable_cells: StableCellRule,
     /// True if the measurement may end in the middle of a round.
     pub ends_within_round: bool,
     /// True if a requested number of samples is taken even if the time is used up.
-    pub samples_despite_time: bool,
+    pub takes_samples_despite_time: bool,
     /// Maximum number of rounds per requested sample. With more than one, only undisturbed rounds
     /// of the most frequent regime count as requested samples.
-    pub tries: usize,
+    pub max_rounds_per_sample: usize,
     /// Share of the budget for the choice of kernel variants, before the rounds.
-    pub choose: Fraction,
+    pub choice_share: Fraction,
     /// Share of the budget at which the rounds must end; the rest is for checks and cleanup.
-    pub measure: Fraction,
+    pub measurement_share: Fraction,
 }
 
 /// Number of rounds after which figures are expected to be stable: STREAM's NTIMES.
@@ -88,15 +88,15 @@ impl RepetitionPolicy {
     /// Returns the number of rounds for which the time should suffice when arrays and cells are
     /// chosen. A run with less time is shortened.
     pub fn sufficient_rounds(&self) -> usize {
-        let stable = self.min.min(SUFFICIENT).max(self.min_rounds);
-        self.max.map_or(stable, |max| stable.min(max))
+        let stable = self.min_samples.min(SUFFICIENT).max(self.min_rounds);
+        self.max_rounds.map_or(stable, |max| stable.min(max))
     }
 }
 
 /// Minimum number of rounds for figures that quote the best of the rounds.
 const FOR_BEST: usize = doubt::BEST.min;
 /// Minimum number of rounds for figures that quote a median or a mean.
-const FOR_MEDIAN: usize = doubt::TYPICAL.min;
+const FOR_MEDIAN: usize = doubt::TYPICAL_RULE.min;
 
 const NO_TIME: (f64, Duration) = (0.0, Duration::ZERO);
 
@@ -107,19 +107,19 @@ pub const STREAM: RepetitionPolicy = RepetitionPolicy {
     warm_up: WarmUp::Round,
     min_rounds: FOR_BEST,
     // STREAM's NTIMES is 10; twice as many samples give a median with a useful confidence interval.
-    min: 20,
-    max: None,
+    min_samples: 20,
+    max_rounds: None,
     // The check of the stop conditions sorts all samples, which takes longer than a pass over small arrays.
     check_interval: 5,
     min_time: (0.25, Duration::from_millis(2500)),
-    min_time_of_budget: true,
+    min_time_is_budget_share: true,
     tolerance: Some(Fraction(0.005)),
-    leave: CellRule::Together,
+    stable_cells: StableCellRule::UntilAllStable,
     ends_within_round: false,
-    samples_despite_time: true,
-    tries: 1,
-    choose: Fraction(0.25),
-    measure: Fraction(0.95),
+    takes_samples_despite_time: true,
+    max_rounds_per_sample: 1,
+    choice_share: Fraction(0.25),
+    measurement_share: Fraction(0.95),
 };
 
 /// Check of `stream` for arrays that the caches accelerate: passes over whole arrays and over half
@@ -131,12 +131,12 @@ pub const SIZE: RepetitionPolicy = RepetitionPolicy {
     min_rounds: 3,
     // Nine ratios give a confidence interval of their median; three ratios are sufficient to detect a large effect of a
     // cache.
-    max: Some(9),
+    max_rounds: Some(9),
     check_interval: 1,
     tolerance: None,
-    samples_despite_time: false,
-    choose: Fraction(0.0),
-    measure: Fraction(0.35),
+    takes_samples_despite_time: false,
+    choice_share: Fraction(0.0),
+    measurement_share: Fraction(0.35),
     ..STREAM
 };
 
@@ -144,10 +144,10 @@ pub const SIZE: RepetitionPolicy = RepetitionPolicy {
 pub const SWEEP: RepetitionPolicy = RepetitionPolicy {
     order: RoundOrder::Shuffled,
     seed: 0x0073_7765_6570,
-    min: 10,
+    min_samples: 10,
     check_interval: 1,
     min_time: NO_TIME,
-    measure: Fraction(0.85),
+    measurement_share: Fraction(0.85),
     ..STREAM
 };
 
@@ -157,17 +157,17 @@ pub const EXPLAIN: RepetitionPolicy = RepetitionPolicy {
     // The figures are medians of ratios.
     min_rounds: FOR_MEDIAN,
     // More rounds hardly narrow the intervals.
-    max: Some(60),
+    max_rounds: Some(60),
     tolerance: None,
-    choose: Fraction(0.15),
-    measure: Fraction(0.88),
+    choice_share: Fraction(0.15),
+    measurement_share: Fraction(0.88),
     ..SWEEP
 };
 
 /// Last step of `explain`: consecutive passes as in `stream`.
 pub const EXPLAIN_END: RepetitionPolicy = RepetitionPolicy {
     min_rounds: FOR_BEST,
-    max: Some(20),
+    max_rounds: Some(20),
     check_interval: 1,
     min_time: NO_TIME,
     tolerance: None,
@@ -179,7 +179,7 @@ pub const COMPILED: RepetitionPolicy = RepetitionPolicy {
     order: RoundOrder::ReferenceBeforeEach,
     seed: 0x636F_6D70,
     warm_up: WarmUp::Turn,
-    measure: Fraction(0.95),
+    measurement_share: Fraction(0.95),
     ..SWEEP
 };
 
@@ -191,7 +191,7 @@ pub const STANDARD: RepetitionPolicy = RepetitionPolicy {
     warm_up: WarmUp::Turn,
     min_rounds: 1,
     tolerance: None,
-    measure: Fraction(1.0),
+    measurement_share: Fraction(1.0),
     ..SWEEP
 };
 
@@ -202,7 +202,7 @@ pub const NOISE: RepetitionPolicy = RepetitionPolicy {
     // The figures are medians.
     min_rounds: FOR_MEDIAN,
     tolerance: None,
-    measure: Fraction(0.95),
+    measurement_share: Fraction(0.95),
     ..SWEEP
 };
 
@@ -214,7 +214,7 @@ pub const METADATA: RepetitionPolicy = RepetitionPolicy {
     // Rates are medians.
     min_rounds: FOR_MEDIAN,
     tolerance: None,
-    measure: Fraction(0.95),
+    measurement_share: Fraction(0.95),
     ..SWEEP
 };
 
@@ -224,10 +224,10 @@ pub const CURVES: RepetitionPolicy = RepetitionPolicy {
     // Latencies are medians.
     min_rounds: FOR_MEDIAN,
     min_time: (0.25, Duration::MAX),
-    min_time_of_budget: false,
-    leave: CellRule::OnceStable,
+    min_time_is_budget_share: false,
+    stable_cells: StableCellRule::OnceStable,
     ends_within_round: true,
-    measure: Fraction(0.95),
+    measurement_share: Fraction(0.95),
     ..SWEEP
 };
 
@@ -241,13 +241,13 @@ pub const LOOPS: RepetitionPolicy = RepetitionPolicy {
     seed: 0x6C6F_6F70,
     warm_up: WarmUp::None,
     min_rounds: 1,
-    max: Some(5),
+    max_rounds: Some(5),
     tolerance: None,
     ..CURVES
 };
 
 /// NUMA-node part of `memory matrix`; the rest of the time is for the CPU part.
-pub const NODES: RepetitionPolicy = RepetitionPolicy { measure: Fraction(0.6), ..CURVES };
+pub const NODES: RepetitionPolicy = RepetitionPolicy { measurement_share: Fraction(0.6), ..CURVES };
 
 /// `io`: the grid of file and block sizes. It is repeated for the requested number of samples; without such a number,
 /// until the figures are precise enough or the time is used up.
@@ -256,16 +256,16 @@ pub const FILES: RepetitionPolicy = RepetitionPolicy {
     seed: 1,
     warm_up: WarmUp::None,
     min_rounds: 0,
-    min: 1,
+    min_samples: 1,
     // Passes over files of 64 KiB to 1 MiB scatter by a quarter. The uncertainty of the median is 4 to 10 % for 60
     // passes, and half of that for 240 passes, which take some tenths of a second per cell.
-    max: Some(240),
+    max_rounds: Some(240),
     check_interval: 1,
     tolerance: None,
     ends_within_round: true,
-    samples_despite_time: false,
-    choose: Fraction(0.0),
-    measure: Fraction(1.0),
+    takes_samples_despite_time: false,
+    choice_share: Fraction(0.0),
+    measurement_share: Fraction(1.0),
     ..STREAM
 };
 
@@ -273,14 +273,14 @@ pub const FILES: RepetitionPolicy = RepetitionPolicy {
 /// messages of the run, so that a disturbed round is discarded as a whole. On some machines the hypervisor moves the
 /// CPUs every few seconds.
 pub const OSU: RepetitionPolicy =
-    RepetitionPolicy { tries: 3, samples_despite_time: true, ..FILES };
+    RepetitionPolicy { max_rounds_per_sample: 3, takes_samples_despite_time: true, ..FILES };
 
 /// `apps`: workers on different placements, which are compared. A round takes seconds.
 pub const APPS: RepetitionPolicy = RepetitionPolicy {
     seed: 0x6170_7073,
     // Rates are medians and harmonic means.
     min_rounds: FOR_MEDIAN,
-    measure: Fraction(0.95),
+    measurement_share: Fraction(0.95),
     ..SWEEP
 };
 
@@ -293,13 +293,13 @@ pub const ICCG: RepetitionPolicy = RepetitionPolicy {
     min_time: NO_TIME,
     // A solve takes seconds; one more solve would hardly improve the figures.
     tolerance: Some(Fraction(0.01)),
-    measure: Fraction(0.65),
+    measurement_share: Fraction(0.65),
     ..APPS
 };
 
 /// `device stream` and `device peaks`: passes on all devices, interleaved.
 pub const DEVICES: RepetitionPolicy =
-    RepetitionPolicy { seed: 0x6465_7669, measure: Fraction(0.95), ..SWEEP };
+    RepetitionPolicy { seed: 0x6465_7669, measurement_share: Fraction(0.95), ..SWEEP };
 
 /// `device links`: a cell for each combination of copy size, pair of ends and direction; a
 /// measurement takes milliseconds.
@@ -312,10 +312,10 @@ pub const CURVES_WITH_PROGRAM: RepetitionPolicy = RepetitionPolicy {
     // The bandwidth of the program is a median.
     min_rounds: FOR_MEDIAN,
     // More rounds hardly narrow the interval.
-    max: Some(60),
+    max_rounds: Some(60),
     tolerance: None,
-    samples_despite_time: true,
-    measure: Fraction(0.97),
+    takes_samples_despite_time: true,
+    measurement_share: Fraction(0.97),
     ..SWEEP
 };
 
@@ -326,10 +326,10 @@ pub const PROGRAMS: RepetitionPolicy = RepetitionPolicy {
     warm_up: WarmUp::None,
     // The time of a program is a median.
     min_rounds: FOR_MEDIAN,
-    min: 20,
+    min_samples: 20,
     // More runs of a short program would not change the verdict.
-    max: Some(200),
+    max_rounds: Some(200),
     tolerance: Some(Fraction(0.002)),
-    measure: Fraction(0.98),
+    measurement_share: Fraction(0.98),
     ..SWEEP
 };

@@ -87,7 +87,7 @@ impl Limits {
             return Ok(String::new());
         }
         let min = min.as_secs_f64();
-        if !self.asked {
+        if !self.is_set_by_user {
             return Ok(format!(": takes at least {:.0} s", min.ceil()));
         }
         let enough = (UNCERTAINTY * likely.as_secs_f64().max(min)).ceil();

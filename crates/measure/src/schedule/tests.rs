@@ -5,7 +5,11 @@ use std::convert::Infallible;
 
 const FOREVER: Duration = Duration::from_secs(3600);
 
-fn turns(policy: RepetitionPolicy, limits: Limits, cells: usize) -> (Vec<Turn>, Schedule, Stop) {
+fn turns(
+    policy: RepetitionPolicy,
+    limits: Limits,
+    cells: usize,
+) -> (Vec<Turn>, Schedule, StopReason) {
     let mut schedule = Schedule::new(policy, limits, cells);
     let mut seen = Vec::new();
     let stop = schedule
@@ -21,7 +25,7 @@ fn turns(policy: RepetitionPolicy, limits: Limits, cells: usize) -> (Vec<Turn>, 
 fn requested_samples_exclude_warm_up() {
     for policy in [policy::STREAM, policy::SWEEP, policy::CURVES, policy::EXPLAIN] {
         let (seen, schedule, stop) = turns(policy, Limits::new(Duration::ZERO, Some(4)), 3);
-        assert_eq!((seen.len(), stop), (15, Stop::Samples));
+        assert_eq!((seen.len(), stop), (15, StopReason::Samples));
         assert!(schedule.samples.iter().all(|samples| samples.len() == 5));
         assert_eq!(seen.last().unwrap().remaining, Some(1));
     }
@@ -75,7 +79,7 @@ fn shuffled_orders_are_uniform() {
 fn minimum_rounds_are_measured_despite_time() {
     for policy in [policy::STREAM, policy::SWEEP, policy::CURVES] {
         let (_, schedule, stop) = turns(policy, Limits::new(Duration::ZERO, None), 2);
-        assert_eq!(stop, Stop::Budget);
+        assert_eq!(stop, StopReason::Budget);
         // The first round is the warm-up.
         assert_eq!(schedule.samples[0].len(), policy.min_rounds + 1, "{policy:?}");
     }
@@ -88,7 +92,7 @@ fn cell_without_samples_does_not_prevent_the_end_of_the_run() {
         let gives = turn.cell == 0 || turn.round == 0;
         Ok::<_, Infallible>(if gives { vec![Sample::from_times(vec![1.0])] } else { vec![] })
     });
-    assert_eq!(stop, Ok(Stop::Samples));
+    assert_eq!(stop, Ok(StopReason::Samples));
     assert_eq!(schedule.samples.iter().map(Vec::len).collect::<Vec<_>>(), [4, 1]);
     assert_eq!(schedule.rounds().len(), 0);
 }
@@ -106,7 +110,7 @@ fn stable_cell_ends_before_unstable_cell() {
         let time = if turn.cell == 0 { 1.0 } else { scattered };
         Ok::<_, Infallible>(vec![Sample::from_times(vec![time])])
     });
-    assert_eq!(stop, Ok(Stop::Budget));
+    assert_eq!(stop, Ok(StopReason::Budget));
     assert!(schedule.samples[0].len() < schedule.samples[1].len());
 }
 
@@ -114,9 +118,9 @@ fn stable_cell_ends_before_unstable_cell() {
 fn samples_are_kept_after_interruption_or_error() {
     struct After(std::cell::Cell<u32>);
     impl Observer for After {
-        fn phase(&mut self, _: &str) {}
-        fn progress(&mut self, _: f64, _: &str) {}
-        fn interrupted(&self) -> bool {
+        fn begin_phase(&mut self, _: &str) {}
+        fn report_progress(&mut self, _: f64, _: &str) {}
+        fn is_interrupted(&self) -> bool {
             self.0.set(self.0.get() + 1);
             self.0.get() > 5
         }
@@ -124,7 +128,10 @@ fn samples_are_kept_after_interruption_or_error() {
     let limits = Limits::new(Duration::from_secs(9), None);
     let mut schedule = Schedule::new(policy::CURVES, limits, 3);
     let one = |_| Ok::<_, &str>(vec![Sample::from_times(vec![1.0])]);
-    assert_eq!(schedule.run(&mut After(Default::default()), None, one), Ok(Stop::Interrupted));
+    assert_eq!(
+        schedule.run(&mut After(Default::default()), None, one),
+        Ok(StopReason::Interrupted)
+    );
     assert_eq!(schedule.samples.iter().map(Vec::len).sum::<usize>(), 5);
     let failing = schedule.run(&mut SilentObserver, None, |_| Err("gone"));
     assert_eq!(failing, Err("gone"));
@@ -146,11 +153,11 @@ fn disturbed_measurement_is_repeated() {
 fn progress_of_requested_samples_follows_turns() {
     struct Progress(Vec<f64>);
     impl Observer for Progress {
-        fn phase(&mut self, _: &str) {}
-        fn progress(&mut self, share: f64, _: &str) {
+        fn begin_phase(&mut self, _: &str) {}
+        fn report_progress(&mut self, share: f64, _: &str) {
             self.0.push(share);
         }
-        fn interrupted(&self) -> bool {
+        fn is_interrupted(&self) -> bool {
             false
         }
     }
@@ -167,10 +174,10 @@ fn progress_of_requested_samples_follows_turns() {
 #[test]
 fn files_run_ends_by_time_or_after_requested_samples() {
     let (seen, _, stop) = turns(policy::FILES, Limits::new(Duration::ZERO, Some(3)), 2);
-    assert_eq!((seen.len(), stop), (0, Stop::Budget));
+    assert_eq!((seen.len(), stop), (0, StopReason::Budget));
     let limits = Limits::new(Duration::from_secs(3600), Some(3));
     let (late_seen, _, late_stop) = turns(policy::FILES, limits, 2);
-    assert_eq!((late_seen.len(), late_stop), (6, Stop::Samples));
+    assert_eq!((late_seen.len(), late_stop), (6, StopReason::Samples));
 }
 
 #[test]
@@ -186,8 +193,8 @@ fn disturbed_rounds_are_repeated_within_limit() {
             sample.causes.extend((turn.round < moved).then_some(Cause::Moved));
             Ok::<_, Infallible>(vec![sample])
         });
-        assert_eq!(stop, Ok(Stop::Samples));
-        assert_eq!((schedule.rounds().len(), schedule.clean_rounds().len()), (rounds, clean));
+        assert_eq!(stop, Ok(StopReason::Samples));
+        assert_eq!((schedule.rounds().len(), schedule.undisturbed_rounds().len()), (rounds, clean));
     }
 }
 
@@ -210,7 +217,7 @@ fn simulated(
         n += 0.618_034;
         Ok::<_, Infallible>(vec![Sample::from_times(vec![1.0 + f64::fract(n)])])
     });
-    assert!(matches!(stop, Ok(Stop::Budget | Stop::Stable)));
+    assert!(matches!(stop, Ok(StopReason::Budget | StopReason::Stable)));
     clock::advance_clock(seconds(check));
     let fewest = schedule.samples.iter().map(Vec::len).min().unwrap();
     (limits.elapsed().as_secs_f64(), fewest)
@@ -252,7 +259,7 @@ fn exceeded_budget_has_notice() {
     assert_eq!(reported.id, NoticeId::Budget);
     assert_eq!(reported.message, "budget exceeded: 12.3 s instead of 5.0 s (9.0 s for setup)");
     assert_eq!(Limits { samples: Some(3), ..limits }.overrun("memory", Duration::ZERO), None);
-    let asked = Limits { asked: true, ..limits };
+    let asked = Limits { is_set_by_user: true, ..limits };
     assert!(asked.is_exceeded());
     assert!(asked.overrun("memory", Duration::ZERO).is_some());
     assert!(!limits.is_exceeded());
@@ -260,7 +267,7 @@ fn exceeded_budget_has_notice() {
 }
 
 /// Runs a schedule of four cells, each turn of which takes `turn`. Returns the number of samples of each cell.
-fn late(limits: Limits, turn: Duration) -> (Vec<usize>, Stop) {
+fn late(limits: Limits, turn: Duration) -> (Vec<usize>, StopReason) {
     let mut schedule = Schedule::new(policy::NODES, limits, 4);
     let stop = schedule.run(&mut SilentObserver, None, |_| {
         clock::advance_clock(turn);
@@ -277,11 +284,11 @@ fn only_explicit_budget_omits_cells_of_late_run() {
     // The first rounds of four cells would take several times the budget.
     let warm_up = usize::from(policy::NODES.warm_up == WarmUp::Round);
     let (samples, stop) = late(asked(10), Duration::from_secs(9));
-    assert_eq!(stop, Stop::Budget);
+    assert_eq!(stop, StopReason::Budget);
     let counted: usize = samples.iter().map(|n| n.saturating_sub(warm_up)).sum();
     assert!((1..4).contains(&counted), "{samples:?}");
     // A default budget and a number of samples leave no cell out.
-    let usual = Limits { asked: false, ..asked(10) };
+    let usual = Limits { is_set_by_user: false, ..asked(10) };
     for limits in [usual, Limits { samples: Some(1), ..asked(10) }] {
         let (whole, _) = late(limits, Duration::from_secs(9));
         assert!(whole.iter().all(|n| *n > warm_up), "{whole:?}");

@@ -129,9 +129,9 @@ macro_rules! settings {
                 }
             }
 
-            fn also_sets(&self) -> Option<&'static str> {
+            fn linked_axis(&self) -> Option<&'static str> {
                 match self {
-                    $(Self::$Part(value) => $crate::sweep::Setting::also_sets(value),)*
+                    $(Self::$Part(value) => $crate::sweep::Setting::linked_axis(value),)*
                     $($(Self::$Variant($also_value) => $also,)?)*
                     #[allow(unreachable_patterns)]
                     _ => None,

@@ -49,7 +49,7 @@ impl From<std::convert::Infallible> for InvalidAxisValue {
 
 impl From<std::num::ParseIntError> for InvalidAxisValue {
     fn from(_: std::num::ParseIntError) -> Self {
-        Self { at: 1, problem: "no number".to_owned(), meant: None }
+        Self { at: 1, problem: "no number".to_owned(), suggestion: None }
     }
 }
 
@@ -93,7 +93,7 @@ fn unavailable_combinations_have_one_notice_per_reason() {
     let gone = gone.map(|(i, text)| (settings[i].clone(), why(text)));
     let kept: Vec<&[Typed]> = [0, 5].map(|i| &settings[i][..]).to_vec();
     let reported: Vec<String> =
-        left_out(&gone, &kept, "gauge").into_iter().map(|one| one.message).collect();
+        omission_notices(&gone, &kept, "gauge").into_iter().map(|one| one.message).collect();
     let expected = [
         "name b left out: no b; buy some",
         "rate 9, name a left out: no nine; buy some",
@@ -109,7 +109,7 @@ fn values_with_same_reason_share_notice() {
         settings[2..].iter().map(|one| (one.clone(), Failure::missing("too fast"))).collect();
     let kept = [&settings[0][..]];
     let messages: Vec<String> =
-        left_out(&gone, &kept, "gauge").into_iter().map(|one| one.message).collect();
+        omission_notices(&gone, &kept, "gauge").into_iter().map(|one| one.message).collect();
     assert_eq!(messages, ["rate 7, 8, 9 left out: too fast"]);
 }
 

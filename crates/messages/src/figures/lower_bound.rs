@@ -23,7 +23,7 @@ const SLOW: f64 = 0.5;
 
 /// Comparison of an MPI's figure with the lower bound.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Share {
+pub(crate) struct LowerBoundShare {
     pub config: LowerBoundConfig,
     class: ShareClass,
     /// Reason why no cause can be derived from the share; `None` if both figures are valid.
@@ -31,30 +31,30 @@ pub(crate) struct Share {
 }
 
 /// Comparisons of an MPI with the lower bound, by pattern and size.
-pub(crate) type Shares = BTreeMap<(Pattern, u64), Share>;
+pub(crate) type LowerBoundShares = BTreeMap<(Pattern, u64), LowerBoundShare>;
 
 /// Compares the times of an MPI with the lower bound. The share is the ratio of the reported times. Its confidence
 /// interval is computed from those starts of the MPI and of the built-in transport that had the same core-to-core
 /// latency.
-pub(crate) fn shares(
+pub(crate) fn compare_figures(
     figures: &[MessageFigure],
     mpi: &StartReport,
     bounds: &[MessageFigure],
     bound: &StartReport,
-) -> Shares {
-    let mut shares = Shares::new();
+) -> LowerBoundShares {
+    let mut shares = LowerBoundShares::new();
     for own in bounds {
         let Some(at) = own.pattern_and_size() else { continue };
         let of_mpi = figures.iter().find(|figure| figure.pattern_and_size() == Some(at));
         let Some(of_mpi) = of_mpi.map(|figure| &figure.measurement) else { continue };
         let values = of_mpi.value.zip(own.measurement.value);
         let Some((reached, value)) = values.filter(|(a, b)| *a > 0.0 && *b > 0.0) else { continue };
-        let obstacle = Obstacle::among([of_mpi, &own.measurement]);
+        let obstacle = Obstacle::from_figures([of_mpi, &own.measurement]);
         let share = if at.0.is_rate() { reached / value } else { value / reached };
         let (mpi_shares, of_bound): (Vec<f64>, Vec<f64>) = mpi
-            .by_start
+            .start_medians
             .iter()
-            .zip(&bound.by_start)
+            .zip(&bound.start_medians)
             .filter(|(a, b)| {
                 a.trip.0.is_nan()
                     || b.trip.0.is_nan()
@@ -62,12 +62,12 @@ pub(crate) fn shares(
             })
             .filter_map(|(a, b)| a.seconds.get(&at).zip(b.seconds.get(&at)))
             .unzip();
-        let paired = PairedRounds::divided(&of_bound, &mpi_shares);
+        let paired = PairedRounds::from_quotients(&of_bound, &mpi_shares);
         let ci95 = paired.interval().map(|found| found.ci95);
         let config = LowerBoundConfig { value, share: Fraction(share), ci95 };
         let apart = stats::quantile(&of_bound, 1.0) / stats::quantile(&mpi_shares, 0.0);
         let class = ShareClass::from_share(&config, apart < SLOW && obstacle.is_none());
-        shares.insert(at, Share { config, class, obstacle });
+        shares.insert(at, LowerBoundShare { config, class, obstacle });
     }
     shares
 }
@@ -108,7 +108,7 @@ pub(crate) fn remarks(
     name: &str,
     mpi: &StartReport,
     bound: &StartReport,
-    shares: &Shares,
+    shares: &LowerBoundShares,
     eager: Option<&EagerLimit>,
 ) -> (Vec<Notice>, Doubts) {
     let mut notices = Vec::new();
@@ -216,12 +216,12 @@ mod tests {
             seconds: SIZES.iter().map(|b| (Pattern::Latency, *b)).zip(*seconds).collect(),
         };
         StartReport {
-            launch: Launch::new(RankLocations::Here(Vec::new()), None, vec![Pattern::Latency]),
+            launch: Launch::new(RankLocations::ThisNode(Vec::new()), None, vec![Pattern::Latency]),
             output: ProbeOutput::default(),
             starts: starts.len() as u32,
-            by_start: starts.iter().map(start).collect(),
+            start_medians: starts.iter().map(start).collect(),
             transport: Some("pml ob1, btl tcp".to_owned()),
-            broken: None,
+            incomplete_start: None,
             command: String::new(),
         }
     }
@@ -230,7 +230,8 @@ mod tests {
     fn figures(report: &StartReport) -> Vec<MessageFigure> {
         let figure = |bytes: &u64| {
             let at = (Pattern::Latency, *bytes);
-            let starts: Vec<f64> = report.by_start.iter().map(|start| start.seconds[&at]).collect();
+            let starts: Vec<f64> =
+                report.start_medians.iter().map(|start| start.seconds[&at]).collect();
             let mut measurement =
                 result::blank_measurement(Pattern::Latency, Pattern::Latency.unit());
             measurement.value = Some(stats::mean(&starts));
@@ -242,7 +243,7 @@ mod tests {
 
     /// Returns the notices about an MPI compared with a lower bound, and the suspect sizes with the reason.
     fn judged(mpi: &StartReport, bound: &StartReport) -> (Vec<String>, Vec<(u64, String)>) {
-        let shares = shares(&figures(mpi), mpi, &figures(bound), bound);
+        let shares = compare_figures(&figures(mpi), mpi, &figures(bound), bound);
         let (notices, doubts) = remarks("MPICH", mpi, bound, &shares, None);
         let notices = notices.into_iter().map(|notice| notice.message).collect();
         (notices, doubts.into_iter().map(|((_, bytes), why)| (bytes, why)).collect())
@@ -259,7 +260,8 @@ mod tests {
         let mpi = report(&[(NEAR, [2.0; 3]), (FAR, [9.0; 3]), (NEAR, [2.2; 3]), (NEAR, [2.0; 3])]);
         let bound =
             report(&[(NEAR, [1.0; 3]), (NEAR, [1.0; 3]), (NEAR, [1.1; 3]), (NEAR, [1.0; 3])]);
-        let of = |start: &StartReport| shares(&figures(start), start, &figures(&bound), &bound);
+        let of =
+            |start: &StartReport| compare_figures(&figures(start), start, &figures(&bound), &bound);
         let [low, high] = of(&mpi)[&(Pattern::Latency, 8)].config.ci95.unwrap();
         assert!((low - 0.5).abs() < 1e-9 && (high - 0.5).abs() < 1e-9, "{low} to {high}");
         // Two starts give no interval, and without an interval there is no notice.
@@ -310,7 +312,7 @@ mod tests {
         let (slow_mpi, slow_bound) = (starts(&[4.0; 3]), starts(&[1.0; 3]));
         let mut doubted = figures(&slow_bound);
         doubted.iter_mut().for_each(|of| of.measurement.validity.suspect("busy"));
-        let shares = shares(&figures(&slow_mpi), &slow_mpi, &doubted, &slow_bound);
+        let shares = compare_figures(&figures(&slow_mpi), &slow_mpi, &doubted, &slow_bound);
         let (open, no_doubts) = remarks("MPICH", &slow_mpi, &slow_bound, &shares, None);
         assert_eq!(no_doubts.len(), 0);
         // Without a valid bound, no setting of the MPI is recommended.

@@ -9,14 +9,14 @@ use crate::job::launch::RankLocations;
 use crate::job::protocol::{MAX_LOST_SHARE, SizeRun};
 use crate::pattern::{Participants, Pattern};
 use crate::probe::start::{IncompleteStart, MessageTransport, StartReport, Starter};
-use crate::{GAUGE, TEST, TRANSPORT};
+use crate::{GAUGE, TEST, TRANSPORT_TEST};
 use nodegauge_machine::CpuId;
 use nodegauge_measure::interference::Cause;
 use nodegauge_measure::quantity;
 use nodegauge_measure::record::{Category, Measurement, Quoted, Status, Validity};
 use nodegauge_measure::regime::{self, Regime};
 use nodegauge_measure::samples::{
-    self, AssignmentParameters, CellSamples, RegimeAssignment, RegimeGroup, Sample,
+    self, CellSamples, RegimeAssignment, RegimeAssignmentParameters, RegimeGroup, Sample,
 };
 use nodegauge_measure::stats::{self, Better};
 use nodegauge_measure::{Fraction, Seconds, Unit};
@@ -67,8 +67,9 @@ pub(crate) fn blank_measurement(pattern: Pattern, unit: Unit) -> Measurement {
 fn empty_measurement(transport: MessageTransport<'_>, pattern: Pattern, unit: Unit) -> Measurement {
     match transport {
         MessageTransport::Mpi(..) => blank_measurement(pattern, unit),
-        MessageTransport::Own(_) => {
-            Measurement::new(GAUGE, TRANSPORT, pattern.name(), unit).category(Category::Transport)
+        MessageTransport::BuiltIn(_) => {
+            Measurement::new(GAUGE, TRANSPORT_TEST, pattern.name(), unit)
+                .category(Category::Transport)
         }
     }
 }
@@ -80,7 +81,9 @@ pub(crate) fn missing_measurement(
     config: &MessageConfig,
     reason: &str,
 ) -> Measurement {
-    empty_measurement(starter.transport, pattern, pattern.unit()).config(config).missing(reason)
+    empty_measurement(starter.transport, pattern, pattern.unit())
+        .config(config)
+        .without_value(reason)
 }
 
 /// Returns the measurement without a value for an MPI that the user specified and that cannot be used. `mpicc` is its
@@ -93,14 +96,14 @@ pub(crate) fn unusable_measurement(
     let mpi = MpiConfig { mpicc: Some(mpicc.to_string()), ..MpiConfig::default() };
     let engine = Some("probe".to_owned());
     let config = MessageConfig { engine, mpi: Some(mpi), ..MessageConfig::default() };
-    blank_measurement(pattern, pattern.unit()).config(&config).missing(reason)
+    blank_measurement(pattern, pattern.unit()).config(&config).without_value(reason)
 }
 
 /// Returns the configuration of a launch without results.
 pub(crate) fn unstarted_config(starter: &Starter<'_>, distance: Option<Distance>) -> MessageConfig {
     let engine = match starter.transport {
         MessageTransport::Mpi(..) => "probe",
-        MessageTransport::Own(fabric) => fabric.name(),
+        MessageTransport::BuiltIn(fabric) => fabric.name(),
     };
     MessageConfig {
         engine: Some(engine.to_owned()),
@@ -114,7 +117,7 @@ pub(crate) fn unstarted_config(starter: &Starter<'_>, distance: Option<Distance>
 pub(crate) fn figures(starter: &Starter<'_>, report: &StartReport) -> Vec<MessageFigure> {
     let sizes = &report.output.sizes;
     let trips: Vec<f64> = sizes.iter().flat_map(SizeRun::trips).collect();
-    let regimes = regime::regimes(&trips);
+    let regimes = regime::find_regimes(&trips);
     let common_regime = common_regime(sizes, &regimes);
     let mut figures = Vec::new();
     for run in sizes {
@@ -134,10 +137,10 @@ pub(crate) fn refused_measurements(
         "{} does not provide MPI_THREAD_MULTIPLE, which concurrent sends by two threads require (it \
          provides {})",
         starter.transport.name(),
-        LEVELS.get(output.level as usize).unwrap_or(&LEVELS[0])
+        LEVELS.get(output.thread_level as usize).unwrap_or(&LEVELS[0])
     );
     let mut figures = Vec::new();
-    for pattern in output.refused.iter().copied() {
+    for pattern in output.refused_patterns.iter().copied() {
         let config = base(starter, report, pattern);
         figures.push(missing_measurement(starter, pattern, &config, &reason));
     }
@@ -148,7 +151,7 @@ pub(crate) fn refused_measurements(
 fn common_regime(sizes: &[SizeRun], regimes: &[Regime]) -> Option<usize> {
     let mut counts = vec![0usize; regimes.len()];
     for group in sizes.iter().flat_map(|size| &size.groups) {
-        if let Some(at) = regime::assign(regimes, group.trips.0, group.trips.1) {
+        if let Some(at) = regime::regime_index(regimes, group.trips.0, group.trips.1) {
             counts[at] += group.seconds.len();
         }
     }
@@ -237,7 +240,7 @@ impl Batches {
         }
         // Ranks of collectives share no cache line, even if pairs of the same launch do.
         let regimes = if run.trips().next().is_some() { regimes } else { &[] };
-        let known = AssignmentParameters { warm_up: 0, min: 1, regimes: Some(regimes) };
+        let known = RegimeAssignmentParameters { warm_up: 0, min: 1, regimes: Some(regimes) };
         let sorted = samples::assign_regimes_with(&samples, known);
         let none = RegimeGroup { parts: vec![Vec::new()], ..RegimeGroup::default() };
         let mut groups = sorted.groups.iter();
@@ -322,14 +325,14 @@ impl SizeEvidence<'_> {
             operations: Some(operations),
             batch_operations: run.groups.last().map(|group| group.operations),
             route: (!run.routes.is_empty()).then(|| run.routes.join(" or ")),
-            stop: run.done.map(|done| done.to_string()),
-            validated: run.wrong.map(|wrong| wrong == 0),
+            stop: run.end_reason.map(|done| done.to_string()),
+            validated: run.wrong_bytes.map(|wrong| wrong == 0),
             round_trip_s: Some(batches.counted.round_trip).filter(|trip| trip.is_finite()),
             fastest_rank: run.spread.map(|(min, _)| min),
             slowest_rank: run.spread.map(|(_, greatest)| greatest),
             ..base(starter, report, run.pattern)
         };
-        if let RankLocations::Here(cpus) = &launch.ranks
+        if let RankLocations::ThisNode(cpus) = &launch.ranks
             && !run.pattern.is_collective()
         {
             let ends = first_cpu(cpus, run.ranks.0).zip(first_cpu(cpus, run.ranks.1));
@@ -357,13 +360,13 @@ impl SizeEvidence<'_> {
     fn validity(&self) -> Validity {
         let Self { report, run, batches, .. } = self;
         let mut validity = Validity::valid();
-        if let Some(wrong @ 1..) = run.wrong {
-            let what = if run.pattern.row().multiple_of > 1 { "number" } else { "byte" };
-            let amount = quantity::counted(wrong as usize, what);
+        if let Some(wrong @ 1..) = run.wrong_bytes {
+            let what = if run.pattern.row().size_multiple > 1 { "number" } else { "byte" };
+            let amount = quantity::count_in_words(wrong as usize, what);
             validity.add(Status::Invalid, format!("corrupted data: {amount} received incorrectly"));
         }
-        if run.done.is_none() {
-            let reason = match &report.broken {
+        if run.end_reason.is_none() {
+            let reason = match &report.incomplete_start {
                 Some(IncompleteStart::Hung(limit)) => {
                     format!("killed after {} without output", Seconds(limit.as_secs_f64()))
                 }
@@ -375,7 +378,7 @@ impl SizeEvidence<'_> {
                 None => "the probe did not finish the measurement of this size".to_owned(),
             };
             // After an interrupt or at the end of the budget, complete batches still give a result.
-            let status = match report.broken {
+            let status = match report.incomplete_start {
                 Some(IncompleteStart::Interrupted | IncompleteStart::Late)
                     if !run.groups.is_empty() =>
                 {
@@ -398,7 +401,7 @@ impl SizeEvidence<'_> {
             validity.suspect(reason);
         }
         if run.pattern.row().participants == Participants::Threads
-            && let RankLocations::Here(cpus) = &report.launch.ranks
+            && let RankLocations::ThisNode(cpus) = &report.launch.ranks
         {
             let threads = report.launch.threads;
             let wanted = threads.senders.max(1) + threads.receivers.max(1);
@@ -421,7 +424,7 @@ fn first_cpu(cpus: &[Vec<CpuId>], rank: u32) -> Option<CpuId> {
 
 /// Returns a message for each of the first three ranks whose CPUs differ from the requested CPUs.
 fn misplaced(report: &StartReport) -> Vec<String> {
-    let RankLocations::Here(asked) = &report.launch.ranks else { return Vec::new() };
+    let RankLocations::ThisNode(asked) = &report.launch.ranks else { return Vec::new() };
     let ranks = asked.iter().zip(&report.output.ranks).enumerate();
     let elsewhere = ranks.filter_map(|(rank, (wanted, got))| {
         let (wanted_cpus, got) =
@@ -459,8 +462,8 @@ mod tests {
             routes: Vec::new(),
             groups: groups.iter().map(group).collect(),
             spread: None,
-            wrong: None,
-            done: None,
+            wrong_bytes: None,
+            end_reason: None,
             dip: None,
         }
     }

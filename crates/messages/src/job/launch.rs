@@ -19,7 +19,7 @@ use std::time::Duration;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RankLocations {
     /// Ranks on this node, each bound to its CPUs.
-    Here(Vec<Vec<CpuId>>),
+    ThisNode(Vec<Vec<CpuId>>),
     /// One rank on each of several hosts.
     Hosts(Vec<String>),
 }
@@ -66,7 +66,7 @@ impl Launch {
     /// Returns the number of ranks.
     pub fn ranks(&self) -> usize {
         match &self.ranks {
-            RankLocations::Here(cpus) => cpus.len(),
+            RankLocations::ThisNode(cpus) => cpus.len(),
             RankLocations::Hosts(hosts) => hosts.len(),
         }
     }
@@ -101,14 +101,14 @@ impl Launch {
 
     /// Returns the CPUs of each rank if the ranks are on this node.
     pub fn places(&self) -> Option<Vec<Vec<u32>>> {
-        let RankLocations::Here(ranks) = &self.ranks else { return None };
+        let RankLocations::ThisNode(ranks) = &self.ranks else { return None };
         Some(ranks.iter().map(|cpus| cpus.iter().map(|cpu| cpu.0).collect()).collect())
     }
 
     /// Returns the hosts of the ranks if the ranks are on several hosts.
     pub fn hosts(&self) -> Option<&[String]> {
         match &self.ranks {
-            RankLocations::Here(_) => None,
+            RankLocations::ThisNode(_) => None,
             RankLocations::Hosts(hosts) => Some(hosts),
         }
     }
@@ -138,7 +138,7 @@ impl Launch {
         words.extend([
             format!("window={}", options.window),
             format!("limit={}", options.size_limit.as_secs_f64()),
-            format!("validate={}", options.validate),
+            format!("validate={}", options.validation_rounds),
             format!("senders={}", self.threads.senders),
             format!("receivers={}", self.threads.receivers),
             format!("life={}", life.min(1e6) as u64),
@@ -166,7 +166,7 @@ impl Launch {
 
     /// Returns the argument with the CPUs of each rank, with which ranks on this node bind themselves.
     pub fn binding(&self) -> Option<String> {
-        let RankLocations::Here(ranks) = &self.ranks else { return None };
+        let RankLocations::ThisNode(ranks) = &self.ranks else { return None };
         let ranks: Vec<String> = ranks.iter().map(|cpus| ranges(cpus)).collect();
         Some(format!("bind={}", ranks.join(";")))
     }
@@ -176,7 +176,7 @@ impl Launch {
         &'a self,
         launcher: &'a MpiLauncher,
         topology: &'a Topology,
-        as_root: bool,
+        needs_root_option: bool,
     ) -> MpiLaunch<'a> {
         let mut options = Vec::new();
         match launcher.kind {
@@ -194,11 +194,11 @@ impl Launch {
             RankLocations::Hosts(hosts) => {
                 RankPlaces::Hosts(HostRanks { hosts, per_host: 1, threads: None })
             }
-            RankLocations::Here(ranks) => {
+            RankLocations::ThisNode(ranks) => {
                 RankPlaces::Planned { plan: Cow::Owned(rank_plan(ranks)), topology }
             }
         };
-        MpiLaunch { launcher, as_root, options, ranks }
+        MpiLaunch { launcher, needs_root_option, options, ranks }
     }
 }
 
@@ -226,7 +226,7 @@ fn rank_plan(ranks: &[Vec<CpuId>]) -> RankPlan {
     RankPlan {
         ranks: places,
         policy: None,
-        words: "cpus".to_owned(),
+        canonical_text: "cpus".to_owned(),
         devices: Vec::new(),
         device_count: 0,
         notices: Vec::new(),
@@ -246,7 +246,7 @@ mod tests {
 
     fn launch(cpus: &[&[u32]]) -> Launch {
         let ranks = cpus.iter().map(|rank| rank.iter().map(|cpu| CpuId(*cpu)).collect());
-        Launch::new(RankLocations::Here(ranks.collect()), None, vec![Pattern::Latency])
+        Launch::new(RankLocations::ThisNode(ranks.collect()), None, vec![Pattern::Latency])
     }
 
     fn words(launch: &Launch, launcher: &MpiLauncher, in_job: bool) -> (String, Option<String>) {
@@ -256,7 +256,7 @@ mod tests {
         let topology = Topology::load(&TopologySource::Synthetic(text)).unwrap();
         let launched = launch.mpi_launch(launcher, &topology, true);
         let ranks = launched.arguments_in("/t/ranks", in_job);
-        (launcher.command.with(ranks.words).to_string(), ranks.rankfile)
+        (launcher.command.with_arguments(ranks.words).to_string(), ranks.rankfile)
     }
 
     #[test]

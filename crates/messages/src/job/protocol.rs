@@ -53,9 +53,9 @@ pub struct SizeRun {
     /// Mean seconds per operation of the fastest rank and of the slowest rank, for a collective.
     pub spread: Option<(f64, f64)>,
     /// Number of bytes that arrived with wrong data; `None` if the data was not verified.
-    pub wrong: Option<u64>,
+    pub wrong_bytes: Option<u64>,
     /// Reason why the measurement of the size ended; `None` if it is unfinished.
-    pub done: Option<SizeEnd>,
+    pub end_reason: Option<SizeEnd>,
     /// Median of the first measurement if it deviated from the curve and was repeated, seconds.
     pub dip: Option<f64>,
 }
@@ -79,7 +79,7 @@ impl SizeRun {
         self.routes.extend(more.routes);
         self.routes.sort_unstable();
         self.routes.dedup();
-        self.wrong = match (self.wrong, more.wrong) {
+        self.wrong_bytes = match (self.wrong_bytes, more.wrong_bytes) {
             (Some(a), Some(b)) => Some(a + b),
             (a, b) => a.or(b),
         };
@@ -87,7 +87,7 @@ impl SizeRun {
             (Some((a, b)), Some((c, d))) => Some((f64::midpoint(a, c), f64::midpoint(b, d))),
             (a, b) => a.or(b),
         };
-        self.done = self.done.zip(more.done).map(|(a, b)| a.max(b));
+        self.end_reason = self.end_reason.zip(more.end_reason).map(|(a, b)| a.max(b));
     }
 }
 
@@ -104,13 +104,13 @@ pub struct ProbeRank {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ProbeOutput {
     /// True if the first line of the probe has been read.
-    pub handshake: bool,
+    pub has_handshake: bool,
     /// Version of the MPI standard.
     pub standard: Option<String>,
     /// Number of ranks that the probe reports.
-    pub world: Option<u32>,
+    pub world_size: Option<u32>,
     /// Level of MPI thread support that the library provided, from 0 (single) to 3 (multiple).
-    pub level: u32,
+    pub thread_level: u32,
     /// Version text of the library, with its lines joined by `|`.
     pub library: Option<String>,
     /// Control variables of the library for eager messages, with their values.
@@ -119,15 +119,15 @@ pub struct ProbeOutput {
     /// Sizes in the order of measurement.
     pub sizes: Vec<SizeRun>,
     /// Patterns that the probe refused because the MPI does not support concurrent sends by several threads.
-    pub refused: Vec<Pattern>,
+    pub refused_patterns: Vec<Pattern>,
     /// Error number of the failed attempt to read another rank's memory; `None` if reading succeeded.
-    pub unreadable: Option<i32>,
+    pub read_error: Option<i32>,
     /// Number of completed steps.
     pub steps: usize,
     /// True if the probe printed its last line.
     pub end: bool,
     /// Lines that are not from the probe, usually from the library.
-    pub foreign: Vec<String>,
+    pub foreign_lines: Vec<String>,
 }
 
 /// Maximum length of a line of the probe in bytes; a line with all batches of a group is shorter.
@@ -147,27 +147,27 @@ impl ProbeOutput {
         for line in lines.lines() {
             if line.len() <= LONGEST_LINE && self.line(line).is_some() {
                 any = true;
-            } else if !line.trim().is_empty() && self.foreign.len() < MAX_FOREIGN_LINES {
-                self.foreign.push(legible::shorten_lines(line).into_owned());
+            } else if !line.trim().is_empty() && self.foreign_lines.len() < MAX_FOREIGN_LINES {
+                self.foreign_lines.push(legible::shorten_lines(line).into_owned());
             }
         }
         any
     }
 
     /// Returns the size that is being measured.
-    pub fn unfinished(&self) -> Option<&SizeRun> {
-        self.sizes.iter().rev().find(|size| size.done.is_none())
+    pub fn unfinished_size(&self) -> Option<&SizeRun> {
+        self.sizes.iter().rev().find(|size| size.end_reason.is_none())
     }
 
     fn line(&mut self, line: &str) -> Option<()> {
         let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
         let mut words = rest.split_whitespace();
         match word {
-            "nodegauge-messages" => self.handshake = true,
+            "nodegauge-messages" => self.has_handshake = true,
             "mpi" => {
                 self.standard = Some(words.next()?.to_owned());
-                self.world = Some(next(&mut words)?);
-                self.level = next(&mut words)?;
+                self.world_size = Some(next(&mut words)?);
+                self.thread_level = next(&mut words)?;
             }
             "library" => self.library = Some(rest.trim_end_matches('|').to_owned()),
             "variable" => self.variables.push((next(&mut words)?, next(&mut words)?)),
@@ -177,7 +177,7 @@ impl ProbeOutput {
                 let cpus = words.next().filter(|cpus| *cpus != "?").map(str::to_owned);
                 self.ranks.push(ProbeRank { cpus, host: words.next()?.to_owned() });
             }
-            "refused" => self.refused.extend(words.next()?.parse::<Pattern>()),
+            "refused" => self.refused_patterns.extend(words.next()?.parse::<Pattern>()),
             "size" => self.sizes.push(SizeRun {
                 pattern: next(&mut words)?,
                 bytes: next(&mut words)?,
@@ -186,12 +186,12 @@ impl ProbeOutput {
                 routes: Vec::new(),
                 groups: Vec::new(),
                 spread: None,
-                wrong: None,
-                done: None,
+                wrong_bytes: None,
+                end_reason: None,
                 dip: None,
             }),
             "route" => self.sizes.last_mut()?.routes.push(words.next()?.to_owned()),
-            "unreadable" => self.unreadable = Some(next(&mut words)?),
+            "unreadable" => self.read_error = Some(next(&mut words)?),
             "batch" => {
                 let operations = next(&mut words)?;
                 let trips = (next(&mut words)?, next(&mut words)?);
@@ -207,8 +207,8 @@ impl ProbeOutput {
             "spread" => {
                 self.sizes.last_mut()?.spread = Some((next(&mut words)?, next(&mut words)?));
             }
-            "wrong" => self.sizes.last_mut()?.wrong = Some(next(&mut words)?),
-            "done" => self.sizes.last_mut()?.done = Some(next(&mut words)?),
+            "wrong" => self.sizes.last_mut()?.wrong_bytes = Some(next(&mut words)?),
+            "done" => self.sizes.last_mut()?.end_reason = Some(next(&mut words)?),
             "step" => self.steps += 1,
             "end" if rest.is_empty() => self.end = true,
             _ => return None,
@@ -256,15 +256,15 @@ spread 1.5e-6 2.5e-6
         // The output is received in parts.
         let (first, second) = PRINTED.split_at(PRINTED.find("size latency").unwrap());
         assert!(output.read(first) && output.read(second));
-        assert!(output.handshake && !output.end);
+        assert!(output.has_handshake && !output.end);
         assert_eq!(
-            (output.standard.as_deref(), output.world, output.level),
+            (output.standard.as_deref(), output.world_size, output.thread_level),
             (Some("3.1"), Some(2), 0)
         );
         assert_eq!(output.library.as_deref(), Some("Open MPI v4.1.4, package: Debian OpenMPI"));
         assert_eq!(output.variables, [("btl_vader_eager_limit".to_owned(), 4096)]);
         assert_eq!(output.ranks[1].cpus.as_deref(), Some("1,4-5"));
-        assert_eq!(output.foreign, ["[vm:1] a line of the library"]);
+        assert_eq!(output.foreign_lines, ["[vm:1] a line of the library"]);
         assert_eq!(output.sizes.len(), 2);
         let latency = &output.sizes[0];
         assert_eq!((latency.pattern, latency.bytes, latency.pairs), (Pattern::Latency, 8, 1));
@@ -274,8 +274,8 @@ spread 1.5e-6 2.5e-6
             (latency.groups[0].lost.as_slice(), &latency.groups[1].lost),
             (&[0.0, 0.31][..], &vec![])
         );
-        assert_eq!((latency.wrong, latency.done), (Some(0), Some(SizeEnd::Stable)));
-        assert_eq!(output.unfinished().map(|size| size.pattern), Some(Pattern::Allreduce));
+        assert_eq!((latency.wrong_bytes, latency.end_reason), (Some(0), Some(SizeEnd::Stable)));
+        assert_eq!(output.unfinished_size().map(|size| size.pattern), Some(Pattern::Allreduce));
         assert_eq!(output.sizes[1].spread, Some((1.5e-6, 2.5e-6)));
     }
 
@@ -285,7 +285,7 @@ spread 1.5e-6 2.5e-6
         assert!(output.read("size bw 8 0 1 1\n"));
         assert!(!output.read("batch 10 0 0 nan\nbatch 10 0 0\nbatch x 0 0 1\n"));
         assert!(output.sizes[0].groups.is_empty());
-        assert_eq!(output.foreign.len(), 3);
+        assert_eq!(output.foreign_lines.len(), 3);
     }
 
     proptest! {

@@ -2,7 +2,7 @@
 //! interfaces. Their figures are named after the words of the title.
 
 use super::columns::{Columns, OsuColumn, is_header};
-use super::output::{self, shortened};
+use super::output::{self, shorten};
 use super::title::OsuTitle;
 use crate::config::MessageConfig;
 use crate::{GAUGE, TEST};
@@ -27,7 +27,7 @@ pub(super) fn figures(text: &str) -> Result<Vec<Measurement>, String> {
     let config = MessageConfig {
         engine: Some("osu".to_owned()),
         engine_version: title.version.clone(),
-        buffers: output::buffers(title.devices.clone(), &lines),
+        buffers: output::buffer_location(title.devices.clone(), &lines),
         pairs: output::number_after(text, "pairs:"),
         ..MessageConfig::default()
     };
@@ -49,7 +49,7 @@ pub(super) fn figures(text: &str) -> Result<Vec<Measurement>, String> {
             if !output::has_cells_only(line) && !all.is_empty() {
                 continue;
             }
-            return Err(format!("its table has a line that cannot be read: {:?}", shortened(line)));
+            return Err(format!("its table has a line that cannot be read: {:?}", shorten(line)));
         };
         let bytes = bytes(&words, &columns).unwrap_or(0);
         if let Some(last) = sizes.last().filter(|last| **last >= bytes) {
@@ -62,10 +62,11 @@ pub(super) fn figures(text: &str) -> Result<Vec<Measurement>, String> {
         all.extend(of_row);
     }
     let missing = output::missing_size(&sizes).map(|size| {
-        format!("the table has no line for {}: {}", Bytes(size), printed::POSSIBLY_CUT)
+        format!("the table has no line for {}: {}", Bytes(size), printed::POSSIBLY_TRUNCATED)
     });
-    let unended = printed::unended_line(text).filter(|line| output::is_row(line.trim()));
-    let cut = unended.map(|_| format!("the last line has no line end: {}", printed::POSSIBLY_CUT));
+    let unended = printed::unterminated_line(text).filter(|line| output::is_row(line.trim()));
+    let cut =
+        unended.map(|_| format!("the last line has no line end: {}", printed::POSSIBLY_TRUNCATED));
     for reason in missing.into_iter().chain(cut) {
         for measurement in &mut all {
             measurement.validity.add(Status::Suspect, reason.clone());
@@ -96,7 +97,7 @@ fn row(
         return None;
     }
     let validation = columns.position(OsuColumn::Validation).and_then(|at| words.get(at)).copied();
-    let validated = output::validated(validation)?;
+    let validated = output::parse_validation(validation)?;
     let at = |column: OsuColumn| columns.position(column);
     let is_rate = header.contains("MB/s");
     let (unit, factor) = if is_rate { (Unit::BytesPerSecond, 1e6) } else { (Unit::Seconds, 1e-6) };
@@ -164,7 +165,7 @@ fn figure(
     config: &MessageConfig,
     mut validity: Validity,
 ) -> Measurement {
-    if !printed::is_figure(value) {
+    if !printed::can_be_figure(value) {
         validity.invalid("the program printed no positive value");
     }
     Measurement::new(GAUGE, TEST, name, unit)
@@ -181,7 +182,7 @@ fn start_up(lines: &[&str], config: MessageConfig) -> Result<Vec<Measurement>, S
     if found.next().is_some() {
         return Err("it has several lines with times".to_owned());
     }
-    let unread = || format!("the times of its line cannot be read: {:?}", shortened(line));
+    let unread = || format!("the times of its line cannot be read: {:?}", shorten(line));
     let mut parts = line.split(',').map(str::trim);
     let processes: u64 = parts.next().and_then(|word| word.parse().ok()).ok_or_else(unread)?;
     let mut times = [0.0; 3];

@@ -50,7 +50,7 @@ pub struct OsuOutput {
     /// Rows of the table.
     pub rows: Vec<OsuRow>,
     /// True if a last line without a line end was ignored, because a number in it may be truncated.
-    pub is_cut: bool,
+    pub is_truncated: bool,
 }
 
 /// True if a line is a row of a table.
@@ -87,7 +87,7 @@ impl OsuOutput {
         let title = lines.iter().find_map(|line| OsuTitle::parse(line)).ok_or(NO_TITLE)?;
         let pattern = title
             .pattern()
-            .ok_or_else(|| format!("its test {:?} is unknown", shortened(&title.test)))?;
+            .ok_or_else(|| format!("its test {:?} is unknown", shorten(&title.test)))?;
         let mut headers = lines.iter().filter(|line| is_header(line));
         let columns = match headers.next() {
             Some(header) => Columns::from_header(header)?,
@@ -97,7 +97,7 @@ impl OsuOutput {
             return Err("it has several tables".to_owned());
         }
         if let Some(row) = lines.iter().find(|line| columns.0.is_empty() && is_table_row(line)) {
-            return Err(format!("its table has no header: {:?}", shortened(row)));
+            return Err(format!("its table has no header: {:?}", shorten(row)));
         }
         let mut rows: Vec<OsuRow> = Vec::new();
         let mut last_row = "";
@@ -109,7 +109,7 @@ impl OsuOutput {
                 }
                 return Err(format!(
                     "its table has a line that cannot be read: {:?}",
-                    shortened(line)
+                    shorten(line)
                 ));
             };
             if let Some(last) = rows.last().filter(|last| last.bytes >= row.bytes) {
@@ -121,15 +121,15 @@ impl OsuOutput {
             rows.push(row);
             last_row = line;
         }
-        let unended = printed::unended_line(text).map(str::trim);
-        let mut is_cut = unended.is_some();
+        let unended = printed::unterminated_line(text).map(str::trim);
+        let mut is_truncated = unended.is_some();
         let whole = unended.filter(|line| is_row(line) && decimals(line) == decimals(last_row));
         let whole = whole.and_then(|line| OsuRow::parse(line, &columns, pattern));
         if let Some(row) = whole
             && rows.last().is_some_and(|last| last.bytes < row.bytes)
         {
             rows.push(row);
-            is_cut = false;
+            is_truncated = false;
         }
         if rows.is_empty() {
             return Err("its table is empty".to_owned());
@@ -137,13 +137,13 @@ impl OsuOutput {
         Ok(Self {
             pattern,
             version: title.version,
-            buffers: buffers(title.devices, &lines),
+            buffers: buffer_location(title.devices, &lines),
             pairs: number_after(text, "pairs:"),
             window: number_after(text, "window size:"),
             threads: number_after(text, "Sender threads:")
                 .zip(number_after(text, "Receiver threads:")),
             rows,
-            is_cut,
+            is_truncated,
         })
     }
 
@@ -160,15 +160,15 @@ impl OsuOutput {
     /// Returns the reason why the table may be incomplete; `None` if it is complete. OSU's programs print no final
     /// line, so only the size in the last row shows whether rows are missing.
     fn incomplete_reason(&self) -> Option<String> {
-        if self.is_cut {
-            return Some(format!("the last line has no line end: {}", printed::POSSIBLY_CUT));
+        if self.is_truncated {
+            return Some(format!("the last line has no line end: {}", printed::POSSIBLY_TRUNCATED));
         }
         let sizes: Vec<u64> = self.rows.iter().map(|row| row.bytes).collect();
         if let Some(missing) = missing_size(&sizes) {
             return Some(format!(
                 "the table has no line for {}: {}",
                 Bytes(missing),
-                printed::POSSIBLY_CUT
+                printed::POSSIBLY_TRUNCATED
             ));
         }
         let last = self.rows.last()?.bytes;
@@ -178,7 +178,7 @@ impl OsuOutput {
                 "the table ends at {} instead of {}: {}, or a smaller size or memory limit was requested",
                 Bytes(last),
                 Bytes(usual),
-                printed::POSSIBLY_CUT
+                printed::POSSIBLY_TRUNCATED
             )
         })
     }
@@ -212,7 +212,8 @@ impl OsuRow {
         for (percent, column) in columns.percentiles() {
             percentiles.push((percent, number_in(&words, column)? * unit));
         }
-        let validated = validated(at(OsuColumn::Validation).and_then(|at| words.get(at)).copied())?;
+        let validated =
+            parse_validation(at(OsuColumn::Validation).and_then(|at| words.get(at)).copied())?;
         let value = number_in(&words, at(OsuColumn::Value)?)? * unit;
         let row = Self { bytes, value, message_rate, spread, validated, percentiles };
         value.is_finite().then_some(row)
@@ -221,7 +222,7 @@ impl OsuRow {
 
 /// Parses the result of the data check in a cell. The outer `None` means that the word is unknown; the inner `None`
 /// means that the table has no such cell.
-pub(super) fn validated(cell: Option<&str>) -> Option<Option<bool>> {
+pub(super) fn parse_validation(cell: Option<&str>) -> Option<Option<bool>> {
     match cell {
         Some("Pass") => Some(Some(true)),
         Some("Fail") => Some(Some(false)),
@@ -232,7 +233,7 @@ pub(super) fn validated(cell: Option<&str>) -> Option<Option<bool>> {
 
 /// Returns the location of the buffers from the title and from the line `# Send Buffer on DEVICE (D) and Receive Buffer
 /// on HOST (H)`.
-pub(super) fn buffers(devices: Option<String>, lines: &[&str]) -> Option<String> {
+pub(super) fn buffer_location(devices: Option<String>, lines: &[&str]) -> Option<String> {
     let devices = devices?;
     let line = lines.iter().find_map(|line| line.strip_prefix("# Send Buffer on "));
     let places = line.and_then(|line| {
@@ -314,7 +315,7 @@ pub(crate) fn figure(output: &OsuOutput, row: &OsuRow, unit: Unit, runs: &[f64])
     if row.validated == Some(false) {
         validity.add(Status::Invalid, "the program reports that the data arrived corrupted");
     }
-    if !runs.iter().copied().all(printed::is_figure) {
+    if !runs.iter().copied().all(printed::can_be_figure) {
         validity.add(Status::Invalid, "the program printed no positive value");
     }
     let measurement = result::blank_measurement(output.pattern, unit)
@@ -326,7 +327,7 @@ pub(crate) fn figure(output: &OsuOutput, row: &OsuRow, unit: Unit, runs: &[f64])
 }
 
 /// Shortens a text to one line.
-pub(super) fn shortened(text: &str) -> String {
+pub(super) fn shorten(text: &str) -> String {
     text.chars().take(80).collect()
 }
 

@@ -12,11 +12,11 @@ use crate::probe::start::{IncompleteStart, OutputWatch, Starter, UNLIMITED, erro
 use crate::{GAUGE, MessagesError};
 use nodegauge_measure::interference::CpuTimeReading;
 use nodegauge_measure::progress::SharedObserver;
-use nodegauge_measure::repeat::Stop;
+use nodegauge_measure::repeat::StopReason;
 use nodegauge_measure::schedule::policy::OSU;
 use nodegauge_measure::schedule::{Limits, RepetitionPolicy, Schedule};
 use nodegauge_measure::{Notice, NoticeId, Observer, Outcome};
-use nodegauge_os::describe;
+use nodegauge_os::describe_exit_status;
 use nodegauge_toolchain::mpi::LauncherKind;
 use nodegauge_toolchain::{ChildEnd, KillReason, ToolchainError, program};
 use std::path::{Path, PathBuf};
@@ -132,13 +132,13 @@ fn run_interleaved(
     let observer = SharedObserver::new(observer);
     let mut measured: Vec<Round> = Vec::new();
     // There is one cell. If no round succeeds, the program is left out with a notice.
-    let policy = RepetitionPolicy { samples_despite_time: time.is_none(), ..OSU };
+    let policy = RepetitionPolicy { takes_samples_despite_time: time.is_none(), ..OSU };
     let limits = Limits::new(time.unwrap_or(UNLIMITED), Some(rounds as usize));
     let mut schedule = Schedule::new(policy, limits, 1);
     let ended = schedule.run(&mut &observer, None, |turn| {
         let counting = rounds as usize - turn.remaining.unwrap_or_default();
         let mut observer = &observer;
-        observer.phase(&format!(
+        observer.begin_phase(&format!(
             "{} osu_{pattern} and the probe interleaved, round {} of {rounds}",
             mpi.transport.name(),
             counting + 1
@@ -151,15 +151,15 @@ fn run_interleaved(
     let mut outcome = Outcome::default();
     let stop = match ended {
         Ok(stop) => stop,
-        Err(MessagesError::Interrupted) => Stop::Interrupted,
+        Err(MessagesError::Interrupted) => StopReason::Interrupted,
         Err(error) if measured.is_empty() => return Err(error),
         Err(error) => {
             let text = format!("a round did not finish: {error}");
             outcome.notices.push(Notice::new(NoticeId::Failed, GAUGE, text));
-            Stop::Samples
+            StopReason::Samples
         }
     };
-    let counting = schedule.clean_rounds();
+    let counting = schedule.undisturbed_rounds();
     let all = measured.len();
     let left_out = measured.len() - counting.len();
     if left_out > 0 {
@@ -169,14 +169,14 @@ fn run_interleaved(
         );
         outcome.notices.push(Notice::new(NoticeId::Reference, GAUGE, text));
     }
-    if stop == Stop::Budget {
+    if stop == StopReason::Budget {
         let text = format!(
             "{pattern}: {all} of {rounds} rounds were run, because another one would exceed \
              --budget"
         );
         outcome.notices.push(Notice::new(NoticeId::Budget, GAUGE, text));
     }
-    outcome.stop = (stop == Stop::Interrupted).then_some(stop);
+    outcome.stop = (stop == StopReason::Interrupted).then_some(stop);
     outcome.measurements = rounds::combined_figures(&measured, &counting, pattern);
     Ok(outcome)
 }
@@ -224,14 +224,14 @@ fn round(
     let mpi = Starter { options: &options, limits: None, ..*mpi };
     let report = mpi.run(launch, observer)?;
     let end = WorkReading::from_cpus(&cpus, own_ranks);
-    if report.broken == Some(IncompleteStart::Interrupted) {
+    if report.incomplete_start == Some(IncompleteStart::Interrupted) {
         return Err(MessagesError::Interrupted);
     }
     let sizes = &report.output.sizes;
     Ok(Round {
-        own: result::figures(&mpi, &report),
+        probe_figures: result::figures(&mpi, &report),
         trips: sizes.iter().flat_map(SizeRun::trips).collect(),
-        others: between
+        other_load: between
             .other_programs_share_since(begin)
             .max(end.other_programs_share_since(between)),
         osu: output,
@@ -276,7 +276,10 @@ fn osu(
             MessagesError::unusable_osu(program, &why)
         } else {
             let words = error_tail(&all).replace('\n', " ");
-            MessagesError::unusable_osu(program, &format!("{}: {words}", describe(status)))
+            MessagesError::unusable_osu(
+                program,
+                &format!("{}: {words}", describe_exit_status(status)),
+            )
         }
     })
 }

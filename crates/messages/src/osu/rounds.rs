@@ -31,11 +31,11 @@ pub(crate) struct Round {
     /// Output of the OSU program.
     pub(crate) osu: OsuOutput,
     /// Figures of the probe. Their values are means over all operations.
-    pub(crate) own: Vec<MessageFigure>,
+    pub(crate) probe_figures: Vec<MessageFigure>,
     /// Round trips of a cache line during the probe's run, seconds, in chronological order.
     pub(crate) trips: Vec<f64>,
     /// Share of the CPU time that other programs used: the larger share of the two runs.
-    pub(crate) others: f64,
+    pub(crate) other_load: f64,
 }
 
 impl Round {
@@ -52,7 +52,7 @@ impl Round {
             && regime::may_share_regime(stats::median(last), first);
         let mut causes = Vec::new();
         causes.extend((!stayed).then_some(Cause::Moved));
-        let share = self.others;
+        let share = self.other_load;
         let disturbed = Cause::OtherProgram { share: Fraction(share) };
         causes.extend((share > MAX_OTHERS_SHARE).then_some(disturbed));
         Sample { round_trips: (middle, middle), causes, ..Sample::from_times(Vec::new()) }
@@ -60,7 +60,7 @@ impl Round {
 
     /// Returns the probe's figure for a size.
     fn own_figure(&self, unit: Unit, bytes: Option<u64>) -> Option<&Measurement> {
-        let mut own = self.own.iter();
+        let mut own = self.probe_figures.iter();
         let found = own.find(|figure| {
             figure.measurement.unit == unit && figure.config.message_bytes == bytes
         })?;
@@ -86,7 +86,7 @@ pub(crate) fn combined_figures(
     };
     let Some(first) = counted.first() else { return Vec::new() };
     let mut found: Vec<MessageFigure> = Vec::new();
-    for one in first.own.iter().filter(|own| own.measurement.name == pattern.name()) {
+    for one in first.probe_figures.iter().filter(|own| own.measurement.name == pattern.name()) {
         let unit = one.measurement.unit;
         let bytes = one.config.message_bytes;
         let runs: Vec<&Measurement> =
@@ -152,18 +152,18 @@ fn over_rounds(one: &Measurement, runs: &[&Measurement]) -> Measurement {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nodegauge_measure::samples::clean_numbers;
+    use nodegauge_measure::samples::undisturbed_round_numbers;
 
     fn round(trips: &[f64]) -> Round {
         let osu =
             OsuOutput::read("# OSU MPI Latency Test v5.7\n# Size Latency (us)\n8 0.2\n").unwrap();
-        Round { osu, own: Vec::new(), trips: trips.to_vec(), others: 0.0 }
+        Round { osu, probe_figures: Vec::new(), trips: trips.to_vec(), other_load: 0.0 }
     }
 
     fn counting(rounds: &[Round]) -> Vec<usize> {
         let before = |at: usize| at.checked_sub(1).map(|before| &rounds[before]);
         let sample = |at: usize| vec![rounds[at].sample(before(at))];
-        clean_numbers(&(0..rounds.len()).map(sample).collect::<Vec<_>>(), &[true])
+        undisturbed_round_numbers(&(0..rounds.len()).map(sample).collect::<Vec<_>>(), &[true])
     }
 
     const NEAR: [f64; 6] = [50e-9; 6];
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn disturbed_round_does_not_count() {
-        let loud = Round { others: 0.2, ..round(&NEAR) };
+        let loud = Round { other_load: 0.2, ..round(&NEAR) };
         assert_eq!(counting(&[round(&NEAR), loud.clone(), round(&NEAR)]), [0, 2]);
         assert!(counting(&[loud]).is_empty());
     }

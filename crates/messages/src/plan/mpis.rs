@@ -4,9 +4,9 @@ use crate::MessagesError;
 use crate::osu::OsuPrograms;
 use crate::transport::Fabric;
 use nodegauge_measure::Failure;
-use nodegauge_measure::quantity::counted;
+use nodegauge_measure::quantity::count_in_words;
 use nodegauge_toolchain::mpi::{Mpi, usual_wrappers};
-use nodegauge_toolchain::{CommandLine, links, which};
+use nodegauge_toolchain::{CommandLine, link_chain, which};
 use std::path::{Path, PathBuf};
 
 /// Requested MPIs, with the launcher and the OSU programs of each MPI.
@@ -33,8 +33,8 @@ impl MpiRequest {
         let given = [("--launcher", self.launcher.len()), ("--osu", self.osu.len())];
         match given.into_iter().find(|(_, count)| *count > 0 && *count != mpis) {
             Some((option, count)) => {
-                let times = counted(count, "time");
-                let mpis = counted(mpis, "MPI");
+                let times = count_in_words(count, "time");
+                let mpis = count_in_words(mpis, "MPI");
                 Err(Failure::usage(format!("{option} is given {times} for {mpis}"))
                     .hint("give the option once per --mpicc, in the same order")
                     .into())
@@ -81,12 +81,12 @@ fn find(name: &str, launcher: Option<&CommandLine>) -> Result<Mpi, Failure> {
 /// Returns the first usable MPI among the wrappers with usual names.
 ///
 /// Fails if no MPI is usable. The error contains the reason for each wrapper that exists.
-pub(crate) fn first_usable(launcher: Option<&CommandLine>) -> Result<Mpi, Failure> {
+pub(crate) fn find_first_usable_mpi(launcher: Option<&CommandLine>) -> Result<Mpi, Failure> {
     let wrappers = usual_wrappers();
     let mut there: Vec<(&str, PathBuf)> = Vec::new();
     for (name, path) in wrappers.iter().filter_map(|name| Some((name.as_str(), which(name)?))) {
         // A name may be a link to another name: Debian's mpicc links to mpicc.openmpi.
-        if !there.iter().any(|(_, known)| links(known).any(|known| known == path)) {
+        if !there.iter().any(|(_, known)| link_chain(known).any(|known| known == path)) {
             there.push((name, path));
         }
     }

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 /// Likely duration of the measurement of one size, as a multiple of the minimum time limit: the minimum number of
 /// batches for a median, each of which may take as long as this limit.
-const LIKELY_LIMITS: u32 = doubt::TYPICAL.min as u32;
+const LIKELY_LIMITS: u32 = doubt::TYPICAL_RULE.min as u32;
 /// Assumed duration of a start by a launcher. The actual duration is unknown before the first start.
 const LAUNCHING: Duration = Duration::from_secs(1);
 
@@ -75,7 +75,7 @@ impl Predictable for MessagesPlan {
             self.options.sizes = Some(sizes);
             return true;
         }
-        let spare = self.spare_launch().filter(|_| self.between == RankPairs::EachDistance);
+        let spare = self.spare_launch().filter(|_| self.rank_pairs == RankPairs::EachDistance);
         if let Some(number) = spare {
             self.launches.remove(number);
         }
@@ -99,12 +99,12 @@ mod tests {
     fn plan(budget: Duration, sizes: Option<Vec<u64>>) -> MessagesPlan {
         let text = "Package:2 L3Cache:1(size=32MiB) Core:2 PU:2".to_owned();
         let topology = Topology::load(&TopologySource::Synthetic(text)).unwrap();
-        let budget = Some(Budget { time: budget, asked: true });
+        let budget = Some(Budget { time: budget, is_set_by_user: true });
         let options = MessageOptions { budget, sizes, ..MessageOptions::default() };
         let plan =
             MessagesPlan::without_transport(&topology, options, RankPairs::EachDistance, None)
                 .unwrap();
-        MessagesPlan { own: vec![Fabric::Shm], ..plan }
+        MessagesPlan { fabrics: vec![Fabric::Shm], ..plan }
     }
 
     fn limits(plan: &MessagesPlan) -> Limits {

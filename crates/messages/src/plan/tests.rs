@@ -8,7 +8,7 @@ fn machine(text: &str) -> Topology {
 
 fn here(launch: &Launch) -> Vec<Vec<u32>> {
     match &launch.ranks {
-        RankLocations::Here(cpus) => {
+        RankLocations::ThisNode(cpus) => {
             cpus.iter().map(|rank| rank.iter().map(|c| c.0).collect()).collect()
         }
         RankLocations::Hosts(_) => Vec::new(),
@@ -58,7 +58,7 @@ fn each_distance_and_all_cores_have_a_launch() {
 fn option_selects_distance_or_cpus_of_the_ranks() {
     let topology = machine("Package:2 NUMANode:1 Core:2 PU:2");
     let options = MessageOptions { patterns: vec![Pattern::Bw], ..MessageOptions::default() };
-    let of = |between| launches(&topology, &options, &between, None);
+    let of = |rank_pairs| launches(&topology, &options, &rank_pairs, None);
     let (launches, _) = of(RankPairs::Distances(vec![Distance::OtherSocket])).unwrap();
     assert_eq!(here(&launches[0]), [[0], [4]]);
     let error = of(RankPairs::Distances(vec![Distance::Cache])).unwrap_err();
@@ -147,7 +147,7 @@ fn sizes_beyond_the_memory_limit_are_omitted_with_a_notice() {
         let options = MessageOptions {
             patterns,
             sizes: sizes_asked,
-            named: true,
+            has_named_patterns: true,
             ..MessageOptions::default()
         };
         MessagesPlan::without_transport(&topology, options, RankPairs::EachDistance, None)

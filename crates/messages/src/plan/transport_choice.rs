@@ -1,7 +1,7 @@
 //! Choice of the transport for measuring messages: the best one available on this node, with the reason.
 
 use crate::MessagesError;
-use crate::plan::mpis::{MpiRequest, first_usable};
+use crate::plan::mpis::{MpiRequest, find_first_usable_mpi};
 use nodegauge_measure::Failure;
 use nodegauge_toolchain::mpi::{Mpi, MpiParts};
 use nodegauge_toolchain::{CommandLine, ToolchainError};
@@ -25,11 +25,11 @@ pub(crate) struct TransportChoice {
     /// Usable MPIs; empty for [`TransportKind::BuiltIn`].
     pub mpis: Vec<Mpi>,
     /// True if the user specified the MPIs, so that no other MPI is used.
-    pub named: bool,
+    pub is_mpi_specified: bool,
     /// Specified MPIs that cannot be used, with the reason.
-    pub unusable: Vec<(CommandLine, String)>,
+    pub unusable_mpis: Vec<(CommandLine, String)>,
     /// Reason why no MPI was found; `None` if one was found or specified.
-    pub missing: Option<Failure>,
+    pub missing_reason: Option<Failure>,
 }
 
 /// Chooses the best available transport. If the user specified MPIs, only these are considered.
@@ -44,14 +44,14 @@ pub(crate) fn choose(request: &MpiRequest) -> Result<TransportChoice, MessagesEr
         return choose_specified(request);
     }
     let launcher = request.launcher.first();
-    let missing = match first_usable(launcher) {
+    let missing = match find_first_usable_mpi(launcher) {
         Ok(mpi) => return Ok(choose_transport(TransportKind::CompiledProbe, mpi)),
         Err(failure) => failure,
     };
     match mpi_without_compiler(launcher, &missing.reason()) {
         Some(mpi) => Ok(choose_transport(TransportKind::PrecompiledProbe, mpi)),
         None if launcher.is_some() || !request.osu.is_empty() => Err(missing.into()),
-        None => Ok(TransportChoice { missing: Some(missing), ..TransportChoice::default() }),
+        None => Ok(TransportChoice { missing_reason: Some(missing), ..TransportChoice::default() }),
     }
 }
 
@@ -91,7 +91,7 @@ pub(crate) fn compile_failure(mpi: &Mpi, error: &MessagesError) -> String {
 fn choose_specified(request: &MpiRequest) -> Result<TransportChoice, MessagesError> {
     let mut choice = TransportChoice {
         kind: TransportKind::CompiledProbe,
-        named: true,
+        is_mpi_specified: true,
         ..TransportChoice::default()
     };
     let mut first = None;
@@ -99,7 +99,7 @@ fn choose_specified(request: &MpiRequest) -> Result<TransportChoice, MessagesErr
         match found {
             Ok(mpi) => choice.mpis.push(mpi),
             Err(failure) => {
-                choice.unusable.push((mpicc.clone(), failure.reason()));
+                choice.unusable_mpis.push((mpicc.clone(), failure.reason()));
                 first.get_or_insert(failure);
             }
         }
@@ -107,13 +107,14 @@ fn choose_specified(request: &MpiRequest) -> Result<TransportChoice, MessagesErr
     match first {
         // Each folder of OSU programs belongs to one wrapper, so no wrapper can be left out.
         Some(failure)
-            if choice.unusable.len() == 1 && choice.mpis.is_empty() || !request.osu.is_empty() =>
+            if choice.unusable_mpis.len() == 1 && choice.mpis.is_empty()
+                || !request.osu.is_empty() =>
         {
             Err(failure.into())
         }
         Some(_) if choice.mpis.is_empty() => {
             let all: Vec<String> =
-                choice.unusable.iter().map(|(mpicc, why)| format!("{mpicc}: {why}")).collect();
+                choice.unusable_mpis.iter().map(|(mpicc, why)| format!("{mpicc}: {why}")).collect();
             Err(Failure::missing(all.join("\n")).into())
         }
         _ => Ok(choice),

@@ -136,7 +136,7 @@ fn compile(compiler: &Compiler, interrupted: &dyn Fn() -> bool) -> Result<Vec<u8
     }
     let source = scratch.path().join(SOURCES[0].0);
     let flags: Vec<String> = FLAGS.split(' ').map(str::to_owned).collect();
-    let limit = CompileLimits::USUAL.compile;
+    let limit = CompileLimits::DEFAULT.compile;
     let program = compiler.compile(limit, &[&source], &flags, &scratch, "messages", interrupted)?;
     nodegauge_os::read_file(&program.path, nodegauge_os::MAX_PROGRAM_BYTES)
         .map_err(|cause| MessagesError::unwritable_path(&program.path, &cause))

@@ -11,7 +11,7 @@ use crate::transport::{self, Fabric, RankJob};
 use nodegauge_machine::Topology;
 use nodegauge_measure::schedule::Limits;
 use nodegauge_measure::{Bytes, Failure, Observer, Seconds, legible, stats};
-use nodegauge_os::describe;
+use nodegauge_os::describe_exit_status;
 use nodegauge_toolchain::mpi::{LauncherKind, Mpi};
 use nodegauge_toolchain::program::{self, ProgramJob};
 use nodegauge_toolchain::{ChildEnd, CommandLine, KillReason, quoted_lines};
@@ -44,7 +44,7 @@ pub(crate) struct StartMedians {
 impl StartMedians {
     fn from_output(output: &ProbeOutput) -> Self {
         let trips: Vec<f64> = output.sizes.iter().flat_map(SizeRun::trips).collect();
-        let through = output.sizes.iter().filter(|run| run.done.is_some());
+        let through = output.sizes.iter().filter(|run| run.end_reason.is_some());
         let seconds = through.map(|run| ((run.pattern, run.bytes), run.median())).collect();
         Self { trip: Seconds(stats::median(&trips)), seconds }
     }
@@ -58,11 +58,11 @@ pub(crate) struct StartReport {
     /// Number of starts whose samples are combined.
     pub starts: u32,
     /// Medians of each start, in order.
-    pub by_start: Vec<StartMedians>,
+    pub start_medians: Vec<StartMedians>,
     /// Transport of the messages, if the library reports it.
     pub transport: Option<String>,
     /// Reason why a start did not finish; `None` if all starts finished.
-    pub broken: Option<IncompleteStart>,
+    pub incomplete_start: Option<IncompleteStart>,
     /// The launcher's command, without the probe's arguments.
     pub command: String,
 }
@@ -70,7 +70,7 @@ pub(crate) struct StartReport {
 impl StartReport {
     /// Adds the output of another start of the same launch.
     pub(crate) fn add(&mut self, more: Self) {
-        self.by_start.extend(more.by_start);
+        self.start_medians.extend(more.start_medians);
         for size in more.output.sizes {
             let what = (size.pattern, size.bytes, size.ranks);
             let mut sizes = self.output.sizes.iter_mut();
@@ -80,7 +80,7 @@ impl StartReport {
             }
         }
         self.starts += 1;
-        self.broken = more.broken;
+        self.incomplete_start = more.incomplete_start;
     }
 }
 
@@ -109,7 +109,7 @@ pub(crate) enum MessageTransport<'a> {
     /// An MPI with its probe.
     Mpi(&'a Mpi, &'a Probe),
     /// Built-in transport of this program.
-    Own(Fabric),
+    BuiltIn(Fabric),
 }
 
 impl MessageTransport<'_> {
@@ -117,7 +117,7 @@ impl MessageTransport<'_> {
     pub(crate) fn name(&self) -> String {
         match self {
             Self::Mpi(mpi, _) => mpi.library.to_string(),
-            Self::Own(fabric) => format!("nodegauge's {}", fabric.title()),
+            Self::BuiltIn(fabric) => format!("nodegauge's {}", fabric.title()),
         }
     }
 
@@ -125,7 +125,7 @@ impl MessageTransport<'_> {
     pub(crate) fn launcher(&self) -> &str {
         match self {
             Self::Mpi(mpi, _) => mpi.launcher.command.program(),
-            Self::Own(_) => "nodegauge",
+            Self::BuiltIn(_) => "nodegauge",
         }
     }
 
@@ -133,7 +133,7 @@ impl MessageTransport<'_> {
     pub(crate) fn launcher_kind(&self) -> Option<LauncherKind> {
         match self {
             Self::Mpi(mpi, _) => Some(mpi.launcher.kind),
-            Self::Own(_) => None,
+            Self::BuiltIn(_) => None,
         }
     }
 }
@@ -174,7 +174,7 @@ impl OutputWatch {
         timeout: Duration,
     ) -> Option<KillReason> {
         self.look(Instant::now());
-        if observer.interrupted() {
+        if observer.is_interrupted() {
             Some(KillReason::Interrupted)
         } else {
             (self.lasts > timeout).then_some(KillReason::TimedOut)
@@ -206,15 +206,15 @@ impl Starter<'_> {
         let finished = program::run_with_listener(&run, &mut |lines| {
             if output.read(lines) {
                 silence = OutputWatch::new();
-                let done = output.sizes.iter().filter(|size| size.done.is_some()).count();
+                let done = output.sizes.iter().filter(|size| size.end_reason.is_some()).count();
                 let latest = match output.sizes.last() {
                     Some(size) => format!("{}, {}", size.pattern, Bytes(size.bytes)),
                     None => String::new(),
                 };
-                observer.progress(done as f64 / expected, &latest);
+                observer.report_progress(done as f64 / expected, &latest);
             }
-            if output.handshake {
-                let factor = if self.is_own() { FORKED_TIMEOUT_FACTOR } else { 1 };
+            if output.has_handshake {
+                let factor = if self.is_built_in() { FORKED_TIMEOUT_FACTOR } else { 1 };
                 timeout = launch.timeout(self.options) * factor;
             }
             late = output.has_measured() && self.is_late();
@@ -223,10 +223,10 @@ impl Starter<'_> {
             }
             silence.reason_to_kill(observer, timeout)
         })?;
-        let text = format!("{}\n{}", finished.stderr, output.foreign.join("\n"));
-        let mut broken = match finished.end {
+        let text = format!("{}\n{}", finished.stderr, output.foreign_lines.join("\n"));
+        let mut incomplete_start = match finished.end {
             ChildEnd::Exited(status) if status.success() && output.end => None,
-            ChildEnd::Exited(status) => Some(IncompleteStart::Died(describe(status))),
+            ChildEnd::Exited(status) => Some(IncompleteStart::Died(describe_exit_status(status))),
             ChildEnd::Killed(KillReason::TimedOut) if late => Some(IncompleteStart::Late),
             ChildEnd::Killed(KillReason::TimedOut) => Some(IncompleteStart::Hung(timeout)),
             ChildEnd::Killed(KillReason::Interrupted) => Some(IncompleteStart::Interrupted),
@@ -236,16 +236,16 @@ impl Starter<'_> {
             ))),
         };
         let measured = output.has_measured();
-        let answered = broken.is_none() && !output.refused.is_empty();
-        let alone = output.world.is_some_and(|world| world as usize != launch.ranks());
+        let answered = incomplete_start.is_none() && !output.refused_patterns.is_empty();
+        let alone = output.world_size.is_some_and(|world| world as usize != launch.ranks());
         if alone || !(measured || answered) {
-            return Err(self.no_measurement(launch, &output, broken, &text));
+            return Err(self.no_measurement(launch, &output, incomplete_start, &text));
         }
-        if broken == Some(IncompleteStart::Late) {
+        if incomplete_start == Some(IncompleteStart::Late) {
             // A size without a batch is left out, like the sizes after it.
             output.sizes.retain(|size| !size.groups.is_empty());
         }
-        if let Some(IncompleteStart::Died(how)) = &mut broken {
+        if let Some(IncompleteStart::Died(how)) = &mut incomplete_start {
             let words = error_tail(&text).replace('\n', " ");
             if !words.is_empty() {
                 *how = format!("{how}: {words}");
@@ -254,15 +254,23 @@ impl Starter<'_> {
         let transport = transport(&text);
         let command = finished.launcher.map_or_else(|| "nodegauge".to_owned(), |l| l.to_string());
         let launch = launch.clone();
-        let by_start = vec![StartMedians::from_output(&output)];
-        Ok(StartReport { launch, output, starts: 1, by_start, transport, broken, command })
+        let start_medians = vec![StartMedians::from_output(&output)];
+        Ok(StartReport {
+            launch,
+            output,
+            starts: 1,
+            start_medians,
+            transport,
+            incomplete_start,
+            command,
+        })
     }
 
     /// Returns the number of times that `launch` is started. The samples of all starts are combined, and the starts
     /// share the time limit of each size.
     pub(crate) fn start_count(&self, launch: &Launch) -> u32 {
         let fixed = self.options.samples.is_some() || self.options.iterations.is_some();
-        let here = matches!(launch.ranks, RankLocations::Here(_)) && launch.steps.is_empty();
+        let here = matches!(launch.ranks, RankLocations::ThisNode(_)) && launch.steps.is_empty();
         if fixed || !here { 1 } else { self.options.starts.max(1) }
     }
 
@@ -276,7 +284,7 @@ impl Starter<'_> {
     pub(crate) fn probe(&self) -> Option<&Path> {
         match self.transport {
             MessageTransport::Mpi(_, probe) => Some(&probe.path),
-            MessageTransport::Own(_) => None,
+            MessageTransport::BuiltIn(_) => None,
         }
     }
 
@@ -286,8 +294,8 @@ impl Starter<'_> {
     }
 
     /// True for the built-in transport.
-    pub(crate) fn is_own(&self) -> bool {
-        matches!(self.transport, MessageTransport::Own(_))
+    pub(crate) fn is_built_in(&self) -> bool {
+        matches!(self.transport, MessageTransport::BuiltIn(_))
     }
 
     /// Returns the job that measures `launch`.
@@ -301,11 +309,11 @@ impl Starter<'_> {
                 }
                 self.program(launch, &program, &[probe.arguments.as_slice(), &own].concat())?
             }
-            MessageTransport::Own(fabric) => {
+            MessageTransport::BuiltIn(fabric) => {
                 let order =
                     RankJob::from_launch(launch, fabric, self.options).ok_or_else(only_mpi)?;
                 let own = nodegauge_os::own_program().map_err(Failure::missing)?;
-                let command = CommandLine::new(own, []).with(order.arguments());
+                let command = CommandLine::new(own, []).with_arguments(order.arguments());
                 ProgramJob::new(command, UNLIMITED)
             }
         };
@@ -324,7 +332,7 @@ impl Starter<'_> {
         arguments: &[String],
     ) -> Result<ProgramJob<'a>, MessagesError> {
         let MessageTransport::Mpi(mpi, _) = self.transport else { return Err(only_mpi()) };
-        let command = CommandLine::new(program, []).with(arguments.iter().cloned());
+        let command = CommandLine::new(program, []).with_arguments(arguments.iter().cloned());
         let launch = launch.mpi_launch(&mpi.launcher, self.topology, mpi.launcher.refuses_root());
         let mut run = ProgramJob::new(command, UNLIMITED).with_launcher(launch);
         // UCX prints its transport once, when it is initialized.
@@ -339,11 +347,11 @@ impl Starter<'_> {
         &self,
         launch: &Launch,
         output: &ProbeOutput,
-        broken: Option<IncompleteStart>,
+        incomplete_start: Option<IncompleteStart>,
         text: &str,
     ) -> MessagesError {
         let launcher = self.transport.launcher();
-        if let Some(found) = output.world.filter(|world| *world as usize != launch.ranks()) {
+        if let Some(found) = output.world_size.filter(|world| *world as usize != launch.ranks()) {
             return Failure::missing(format!(
                 "{launcher} does not work with {}: {} ranks were requested, and each rank \
                      reports a world size of {found}",
@@ -364,13 +372,13 @@ impl Starter<'_> {
             return Failure::missing(format!(
                 "{launcher} has too few slots for {} ranks: {}",
                 launch.ranks(),
-                legible::quoted(line.trim()),
+                legible::quote_line(line.trim()),
             ))
             .hint(format!("use fewer --ranks, or request more tasks for the job{more}"))
             .into();
         }
         let words = error_tail(text);
-        let problem = match broken {
+        let problem = match incomplete_start {
             Some(IncompleteStart::Hung(limit)) => {
                 return MessagesError::no_output(launcher, limit.as_secs_f64(), &words);
             }
@@ -396,7 +404,7 @@ fn start_time(hosts: u32) -> Duration {
 
 /// Returns the error for a launch that the built-in transport does not support; plans never contain one.
 fn only_mpi() -> MessagesError {
-    transport::needs_mpi("this start of ranks", None)
+    transport::mpi_required_error("this start of ranks", None)
 }
 
 /// Returns the last informative lines of an error output, without the verbose output that nodegauge requested.
@@ -404,7 +412,7 @@ pub(crate) fn error_tail(text: &str) -> String {
     let lines: Vec<&str> =
         text.lines().map(str::trim).filter(|line| !is_requested_output(line)).collect();
     let last = &lines[lines.len().saturating_sub(LINES)..];
-    last.iter().map(|line| legible::quoted(line)).collect::<Vec<_>>().join("\n")
+    last.iter().map(|line| legible::quote_line(line)).collect::<Vec<_>>().join("\n")
 }
 
 /// True for a separator line, or for verbose output that nodegauge requested.
@@ -436,7 +444,7 @@ fn transport(text: &str) -> Option<String> {
         ways.extend(way.filter(|way| !ways.contains(way)));
     }
     let parts: Vec<String> = layer.into_iter().chain(ways).collect();
-    (!parts.is_empty()).then(|| legible::quoted(&parts.join(", ")))
+    (!parts.is_empty()).then(|| legible::quote_line(&parts.join(", ")))
 }
 
 #[cfg(test)]

@@ -42,8 +42,8 @@ pub(super) fn measure_size(
     let mut timing = Timing { participant, order, warm_up, fixed };
     let plan = timing.choose_route(bytes as usize, output)?;
     let why = timing.batches(plan, output)?;
-    if order.validate > 0 {
-        let wrong = timing.participant.validate(order.validate)?;
+    if order.validation_rounds > 0 {
+        let wrong = timing.participant.validate(order.validation_rounds)?;
         let all =
             timing.agree(&[wrong as f64], |all| vec![all.iter().map(|values| values[0]).sum()]);
         timing.say(output, &format!("wrong {}\n", all[0]));
@@ -65,7 +65,7 @@ impl Timing<'_, '_, '_> {
     /// returns this answer.
     fn agree(&self, values: &[f64], answer: impl FnOnce(&[Vec<f64>]) -> Vec<f64>) -> Vec<f64> {
         let Participant { segment, rank, members, .. } = &self.participant;
-        segment.agree(*rank, members, values, answer)
+        segment.combine_numbers(*rank, members, values, answer)
     }
 
     fn say(&self, output: &mut String, words: &str) {

@@ -3,7 +3,8 @@
 use super::{Fabric, RankJob, measure};
 use crate::pattern::{Participants, Pattern};
 use nodegauge_exchange::{
-    ConnectedLink, Link, Message, MessageOperation, Participant, Route, Segment, SharedLink, Word,
+    ConnectedLink, Link, MessageBuffer, MessageOperation, Participant, Route, Segment, SharedLink,
+    SharedWord,
 };
 use nodegauge_machine::CpuId;
 use nodegauge_measure::Failure;
@@ -59,11 +60,11 @@ impl Rank<'_> {
     fn work(&mut self) -> Worked {
         // Each rank touches its own part of the shared memory first, so that this part is on the rank's NUMA node.
         let marker = Box::new(Segment::MARKER);
-        self.word(Word::Process).store(std::process::id().into(), Ordering::Release);
-        self.word(Word::Marker).store(marker.as_ptr() as u64, Ordering::Release);
+        self.word(SharedWord::Process).store(std::process::id().into(), Ordering::Release);
+        self.word(SharedWord::Marker).store(marker.as_ptr() as u64, Ordering::Release);
         allow_memory_reads();
         let everybody: Vec<usize> = (0..self.segment.ranks).collect();
-        self.segment.meet(&everybody);
+        self.segment.wait_for_members(&everybody);
         self.introduce()?;
         if self.order.steps.is_empty() {
             self.patterns(&everybody)?;
@@ -72,9 +73,9 @@ impl Rank<'_> {
             let pair = [*a, *b];
             if pair.contains(&self.rank) {
                 self.patterns(&pair)?;
-                self.segment.meet(&pair);
+                self.segment.wait_for_members(&pair);
             }
-            let over = self.segment.word(0, Word::Steps);
+            let over = self.segment.word(0, SharedWord::Steps);
             if self.rank == *a {
                 say(&format!("step {step}\n"))?;
                 over.store(step as u64 + 1, Ordering::Release);
@@ -82,13 +83,13 @@ impl Rank<'_> {
             // An idle rank sleeps, so that it neither polls memory nor heats the processor.
             wait_without_limit(POLL, || (over.load(Ordering::Acquire) > step as u64).then_some(()));
         }
-        self.segment.meet(&everybody);
+        self.segment.wait_for_members(&everybody);
         // Other ranks may read the marker until all ranks have reached this line.
         drop(marker);
         if self.rank == 0 { Ok(say("end\n")?) } else { Ok(()) }
     }
 
-    fn word(&self, word: Word) -> &std::sync::atomic::AtomicU64 {
+    fn word(&self, word: SharedWord) -> &std::sync::atomic::AtomicU64 {
         self.segment.word(self.rank, word)
     }
 
@@ -107,7 +108,7 @@ impl Rank<'_> {
                 let host = if host.is_empty() { "localhost" } else { host };
                 say(&format!("{first}rank {rank} {process} {} {host}\n", ranges(&cpus)))?;
             }
-            self.segment.meet(&everybody);
+            self.segment.wait_for_members(&everybody);
         }
         Ok(())
     }
@@ -120,7 +121,7 @@ impl Rank<'_> {
         match self.order.fabric {
             Fabric::Shm => {
                 let process =
-                    self.segment.word(partner, Word::Process).load(Ordering::Acquire) as u32;
+                    self.segment.word(partner, SharedWord::Process).load(Ordering::Acquire) as u32;
                 let may_lend = self.may_lend(members, partner, process)?;
                 let taken = "another rank already uses one end of the ring buffer";
                 let shared = SharedLink {
@@ -142,14 +143,14 @@ impl Rank<'_> {
 
     /// True if each member can read its partner's memory. If a member cannot, the first member prints the error number.
     fn may_lend(&self, members: &[usize], partner: usize, process: u32) -> Worked<bool> {
-        let address = self.segment.word(partner, Word::Marker).load(Ordering::Acquire);
+        let address = self.segment.word(partner, SharedWord::Marker).load(Ordering::Acquire);
         let mut marker = [0; Segment::MARKER.len()];
         let errno = match read_process_memory(process, address, &mut marker) {
             // Access to the memory of a wrong process is treated as refused (EPERM).
             Ok(()) => i32::from(marker != Segment::MARKER),
             Err(error) => error.errno,
         };
-        let worst = self.segment.agree(self.rank, members, &[f64::from(errno)], |all| {
+        let worst = self.segment.combine_numbers(self.rank, members, &[f64::from(errno)], |all| {
             vec![all.iter().map(|of_rank| of_rank[0]).fold(0.0, f64::max)]
         });
         let worst_errno = worst[0] as i32;
@@ -163,13 +164,15 @@ impl Rank<'_> {
         let address = (Ipv4Addr::LOCALHOST, 0);
         let listener = if sender { Some(TcpListener::bind(address)?) } else { None };
         if let Some(listener) = &listener {
-            self.word(Word::Port).store(listener.local_addr()?.port().into(), Ordering::Release);
+            self.word(SharedWord::Port)
+                .store(listener.local_addr()?.port().into(), Ordering::Release);
         }
-        self.segment.meet(members);
+        self.segment.wait_for_members(members);
         Ok(match listener {
             Some(listener) => listener.accept()?.0,
             None => {
-                let port = self.segment.word(partner, Word::Port).load(Ordering::Acquire) as u16;
+                let port =
+                    self.segment.word(partner, SharedWord::Port).load(Ordering::Acquire) as u16;
                 TcpStream::connect((Ipv4Addr::LOCALHOST, port))?
             }
         })
@@ -189,12 +192,12 @@ impl Rank<'_> {
                 rank: self.rank,
                 members,
                 operation: pattern_operation(pattern),
-                together: pattern.row().participants == Participants::Pairs,
+                simultaneous_start: pattern.row().participants == Participants::Pairs,
                 window: self.order.window,
                 timed_separately: self.order.each,
                 link: &mut link,
-                sent: messages(buffers, largest),
-                received: messages(buffers, largest),
+                send_buffers: messages(buffers, largest),
+                receive_buffers: messages(buffers, largest),
             };
             let first = members[0];
             let second = members[members.len() / 2];
@@ -225,8 +228,8 @@ fn pattern_operation(pattern: Pattern) -> MessageOperation {
 }
 
 /// Returns `count` buffers, each for messages of at most `largest` bytes.
-fn messages(count: usize, largest: usize) -> Vec<Message> {
-    (0..count).map(|_| Message::new(largest)).collect()
+fn messages(count: usize, largest: usize) -> Vec<MessageBuffer> {
+    (0..count).map(|_| MessageBuffer::new(largest)).collect()
 }
 
 /// Prints a text and flushes the output, so that the reader receives each size as soon as it is complete.

@@ -2,9 +2,9 @@
 
 use super::{SMALL, ShownFigure, distance, figures};
 use crate::pattern::Pattern;
-use nodegauge_gauge::view::sentence::{capitalise, quoted, value_range};
-use nodegauge_gauge::view::{distinct, grouped};
-use nodegauge_measure::quantity::counted;
+use nodegauge_gauge::view::sentence::{capitalise, value_in_words, value_range};
+use nodegauge_gauge::view::{distinct, group_by_key};
+use nodegauge_measure::quantity::count_in_words;
 use nodegauge_measure::record::{Record, Status};
 use nodegauge_measure::{Bytes, Unit};
 
@@ -26,7 +26,7 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
     if shown.iter().any(|figure| !figure.is_own()) {
         shown.retain(|figure| !figure.is_own());
     }
-    let lines = grouped(shown, |figure| (figure.library(), figure.config.distance));
+    let lines = group_by_key(shown, |figure| (figure.library(), figure.config.distance));
     let several = distinct(lines.iter().map(|((_, between), _)| *between)).len() > 1;
     let words = lines.iter().take(LINES).filter_map(|((library, between), figures)| {
         let between = between.filter(|_| several).map(|_| format!(" ({})", distance(*between)));
@@ -67,18 +67,19 @@ fn line(figures: &[&ShownFigure<'_>]) -> Option<String> {
         let floor = floor
             .map(|floor| floor.share.in_whole_percent())
             .map(|share| format!(" ({share} of the speed of shared memory without MPI)"));
-        let time = quoted(figure.m)?;
+        let time = value_in_words(figure.m)?;
         Some(format!("delivers {} in {time}{}", figure.size(), floor.unwrap_or_default()))
     });
-    let rate = lead(figures, Pattern::Bw)
-        .and_then(|figure| Some(format!("moves {} at {}", figure.size(), quoted(figure.m)?)));
+    let rate = lead(figures, Pattern::Bw).and_then(|figure| {
+        Some(format!("moves {} at {}", figure.size(), value_in_words(figure.m)?))
+    });
     let parts: Vec<String> = latency.into_iter().chain(rate).collect();
     if !parts.is_empty() {
         return Some(parts.join(" and "));
     }
     let pattern = figures.iter().find_map(|figure| figure.pattern)?;
     let figure = lead(figures, pattern)?;
-    let value = quoted(figure.m)?;
+    let value = value_in_words(figure.m)?;
     Some(if pattern.is_rate() {
         format!("reaches {value} in {pattern} with {}", figure.size())
     } else if pattern.is_sizeless() {
@@ -103,7 +104,7 @@ fn pairs(shown: &[&ShownFigure<'_>]) -> Option<String> {
         "{} of {size} is {} over {}, by {}",
         first.m.name,
         range,
-        counted(of.len(), "pair"),
+        count_in_words(of.len(), "pair"),
         first.library()
     )))
 }

@@ -5,7 +5,7 @@ use crate::config::LowerBoundConfig;
 use crate::pattern::Pattern;
 use nodegauge_gauge::view::{
     Block, Chart, ChartSeries, ColumnList, ColumnUnit, Guide, Picture, Scale, Section, Table,
-    TableCell, distinct, grouped,
+    TableCell, distinct, group_by_key,
 };
 use nodegauge_measure::record::Category;
 use nodegauge_measure::{Bytes, Fraction, Unit};
@@ -36,7 +36,7 @@ const BAR: usize = 20;
 
 /// Adds the tables of the curves for each library and distance.
 pub(super) fn add(section: &mut Section, all: &[&ShownFigure<'_>]) {
-    let mut lines = grouped(all.iter().copied(), |figure| figure.line());
+    let mut lines = group_by_key(all.iter().copied(), |figure| figure.line());
     lines.retain(|(_, own)| own.iter().any(|figure| figure.config.message_bytes.is_some()));
     // If an MPI was measured, the lower bound (floor) is shown in columns of the MPI's table.
     if lines.iter().any(|(_, own)| !own[0].is_own()) {
@@ -45,7 +45,7 @@ pub(super) fn add(section: &mut Section, all: &[&ShownFigure<'_>]) {
     let several = lines.len() > 1;
     for (number, ((library, between), own)) in lines.into_iter().enumerate() {
         if number > 0 {
-            section.gap();
+            section.push_gap();
         }
         if several {
             section.push(Block::Heading(format!("{library}, {}", distance(between))));
@@ -61,12 +61,12 @@ pub(super) fn add(section: &mut Section, all: &[&ShownFigure<'_>]) {
         let there = tables.into_iter().filter_map(|(table, units)| Some((table?, units)));
         for (table_number, (table, units)) in there.enumerate() {
             if table_number > 0 {
-                section.gap();
+                section.push_gap();
             }
             section.push(table).push(Block::Text(units));
         }
         let first = own.iter().find(|figure| figure.pattern == Some(Pattern::Latency));
-        section.note_if("curve", first.and_then(|figure| evidence::curve(figure)));
+        section.note_if("curve", first.and_then(|figure| evidence::curve_in_words(figure)));
         section.note_if("no floor", evidence::beaten_lower_bounds(&own));
     }
     // The name of a curve contains only what distinguishes it from the other curves of its chart.
@@ -95,7 +95,7 @@ pub(super) fn add_pictures(
     let mut firsts = Vec::new();
     let mut others = Vec::new();
     let sized = all.iter().copied().filter(|f| f.config.message_bytes.is_some_and(|size| size > 0));
-    let kinds = grouped(sized, |f| (f.is_collective(), f.m.unit));
+    let kinds = group_by_key(sized, |f| (f.is_collective(), f.m.unit));
     for ((collective, unit), own) in kinds {
         let what = match unit {
             _ if collective => "collectives",
@@ -103,7 +103,7 @@ pub(super) fn add_pictures(
             Unit::BytesPerSecond => "bandwidth",
             _ => "message rate",
         };
-        let patterns = grouped(own.iter().copied(), |f| f.m.name.clone());
+        let patterns = group_by_key(own.iter().copied(), |f| f.m.name.clone());
         let count = patterns.len();
         let curves = distinct(own.iter().map(|f| name(f, count))).len();
         if count == 1 || curves <= CURVES {
@@ -130,7 +130,7 @@ fn picture(
     name: impl Fn(&ShownFigure<'_>) -> String,
 ) -> Option<Picture> {
     let mut series: Vec<ChartSeries> = Vec::new();
-    for (line_name, line_figures) in grouped(own.iter().copied(), |f| name(f)) {
+    for (line_name, line_figures) in group_by_key(own.iter().copied(), |f| name(f)) {
         let mut line = ChartSeries { mark: '*', name: line_name, ..ChartSeries::default() };
         if let Some(first) = line_figures.first() {
             looks.apply(&mut line, first);
@@ -211,12 +211,12 @@ pub(super) fn add_unknown(section: &mut Section, all: &[&ShownFigure<'_>]) {
     let columns = ColumnList::<ShownFigure<'_>>::new()
         .names("pattern")
         .left("", |figure| distance(figure.config.distance))
-        .optional("size", |figure| Some(Bytes(figure.config.message_bytes?).to_string()))
+        .right_or_blank("size", |figure| Some(Bytes(figure.config.message_bytes?).to_string()))
         .right("value", |figure| ColumnUnit::from_unit(figure.m.unit).cell(figure.m.value))
         .left("unit", |figure| ColumnUnit::from_unit(figure.m.unit).symbol());
     let table = columns.table(all.iter().copied().filter(|figure| figure.pattern.is_none()));
     if !table.rows.is_empty() {
-        section.gap().push(table);
+        section.push_gap().push(table);
     }
 }
 
@@ -256,7 +256,7 @@ fn over_sizes<'c>(
     patterns: &'c [&'c str],
     unit: ColumnUnit,
 ) -> SizeColumns<'c> {
-    ColumnList::new().right("size", |size: &u64| Bytes(*size).to_string()).each(
+    ColumnList::new().right("size", |size: &u64| Bytes(*size).to_string()).columns_for_each(
         patterns,
         |name| (*name).to_string(),
         move |size, name| unit.cell(at(own, name, unit.unit(), *size).and_then(|of| of.m.value)),

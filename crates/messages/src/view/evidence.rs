@@ -1,11 +1,11 @@
 //! Evidence for the figures: their configuration, and reasons why they are suspect.
 
 use super::{SMALL, ShownFigure};
-use crate::curve::Switch;
+use crate::curve::CurveJump;
 use crate::transport::Fabric;
-use nodegauge_gauge::view::sentence::joined;
+use nodegauge_gauge::view::sentence::enumeration;
 use nodegauge_gauge::view::words::count_with_noun;
-use nodegauge_gauge::view::{NamedFigure, Section, grouped};
+use nodegauge_gauge::view::{NamedFigure, Section, group_by_key};
 use nodegauge_measure::record::Status;
 use nodegauge_measure::{Bytes, Fraction, Seconds, Unit};
 
@@ -14,7 +14,7 @@ const SHOWN: usize = 3;
 
 /// Adds the notes on how the figures were measured.
 pub(super) fn add_notes(section: &mut Section, all: &[&ShownFigure<'_>], brief: bool) {
-    for (library, own) in grouped(all, |figure| figure.library()) {
+    for (library, own) in group_by_key(all, |figure| figure.library()) {
         if own[0].is_own() {
             let fabric = own[0].config.engine.as_deref().and_then(|name| name.parse().ok());
             let title = fabric.map_or("own transport", Fabric::title);
@@ -91,7 +91,7 @@ pub(super) fn beaten_lower_bounds(own: &[&ShownFigure<'_>]) -> Option<String> {
     let sizes = if sizes.len() > SHOWN {
         format!("{} and {} more", sizes[..SHOWN].join(", "), sizes.len() - SHOWN)
     } else {
-        joined(&sizes)
+        enumeration(&sizes)
     };
     Some(format!(
         "{sizes}: the MPI is up to {max:.1} times as fast as nodegauge's own transport, which was disturbed or is slower for these sizes"
@@ -125,7 +125,7 @@ fn routes(own: &[&&ShownFigure<'_>]) -> String {
 /// Adds each reason why figures are suspect once, with the figures to which it applies.
 pub(super) fn add_doubts(section: &mut Section, all: &[&ShownFigure<'_>]) {
     let doubted = all.iter().filter(|figure| figure.m.validity.status != Status::Valid);
-    section.named_doubts(doubted.map(|figure| named(figure)));
+    section.push_named_doubts(doubted.map(|figure| named(figure)));
 }
 
 /// Returns a figure with its name and the size of its messages.
@@ -135,14 +135,14 @@ fn named<'f>(figure: &ShownFigure<'f>) -> NamedFigure<'f> {
 }
 
 /// Describes a curve: the change of protocol, the jumps and dips, and the parameters of Hockney's model.
-pub(super) fn curve(figure: &ShownFigure<'_>) -> Option<String> {
+pub(super) fn curve_in_words(figure: &ShownFigure<'_>) -> Option<String> {
     let curve = figure.config.curve.as_ref()?;
     let mut parts: Vec<String> = Vec::new();
     let rendezvous = curve.rendezvous();
     if let Some((bytes, source)) = rendezvous {
         parts.push(format!("eager to rendezvous at {} ({source})", Bytes(bytes)));
     }
-    for Switch { bytes, leap, .. } in &curve.switches {
+    for CurveJump { bytes, leap, .. } in &curve.switches {
         parts.push(format!("a jump at {} (x {leap:.1})", Bytes(*bytes)));
     }
     for bytes in &curve.dips {

@@ -2,7 +2,7 @@
 
 use super::{ShownFigure, distance, evidence};
 use nodegauge_gauge::view::{
-    Block, ColumnList, ColumnUnit, Picture, Section, Table, distinct, grouped,
+    Block, ColumnList, ColumnUnit, Picture, Section, Table, distinct, group_by_key,
 };
 use nodegauge_measure::{Bytes, Unit, stats};
 use nodegauge_placement::Distance;
@@ -46,13 +46,13 @@ fn scale(pairs: &[PairFigure<'_>]) -> ColumnUnit {
 pub(super) fn add(section: &mut Section, all: &[&ShownFigure<'_>]) {
     let own = all.iter().filter(|figure| figure.m.unit != Unit::MessagesPerSecond);
     let pairs = own.filter_map(|figure| PairFigure::from_figure(figure));
-    let cells = grouped(pairs, |PairFigure { figure, .. }| {
+    let cells = group_by_key(pairs, |PairFigure { figure, .. }| {
         (figure.library(), figure.m.name.clone(), figure.config.message_bytes)
     });
     for ((library, name, bytes), cell_pairs) in cells {
         let Some(bytes) = bytes else { continue };
         if !section.blocks.is_empty() {
-            section.gap();
+            section.push_gap();
         }
         let shown = scale(&cell_pairs);
         let size = Bytes(bytes);
@@ -71,7 +71,7 @@ fn square(pairs: &[PairFigure<'_>], shown: ColumnUnit) -> Table {
     if ends.len() > MAX_COLUMNS {
         return summary(pairs, shown);
     }
-    let columns = ColumnList::<&String>::new().right("", |end| end.to_string()).each(
+    let columns = ColumnList::<&String>::new().right("", |end| end.to_string()).columns_for_each(
         &ends,
         |end| (*end).to_string(),
         |a, b| shown.cell(between(pairs, a, b)),
@@ -108,7 +108,7 @@ impl DistanceRow {
 }
 
 fn summary(pairs: &[PairFigure<'_>], shown: ColumnUnit) -> Table {
-    let rows = grouped(pairs, |pair| pair.figure.config.distance).into_iter();
+    let rows = group_by_key(pairs, |pair| pair.figure.config.distance).into_iter();
     let columns = ColumnList::<DistanceRow>::new()
         .left("", |row| distance(row.distance))
         .right("pairs", |row| row.values.len().to_string())
@@ -124,7 +124,7 @@ fn summary(pairs: &[PairFigure<'_>], shown: ColumnUnit) -> Table {
 /// Returns the pairs that are far worse than the median of all pairs at the same distance.
 fn outliers(pairs: &[PairFigure<'_>], shown: ColumnUnit) -> Option<String> {
     let mut far: Vec<(f64, &PairFigure<'_>)> = Vec::new();
-    for (_, own) in grouped(pairs, |pair| pair.figure.config.distance) {
+    for (_, own) in group_by_key(pairs, |pair| pair.figure.config.distance) {
         let median = stats::median(&own.iter().map(|pair| pair.value).collect::<Vec<_>>());
         for pair in own.iter().filter(|_| own.len() > 2) {
             let worse = match shown.unit() {

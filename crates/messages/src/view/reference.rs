@@ -2,16 +2,16 @@
 
 use super::curves::{add_pictures, sizes};
 use super::{ShownFigure, evidence};
-use nodegauge_gauge::view::{Block, ColumnList, ColumnUnit, Section, grouped};
+use nodegauge_gauge::view::{Block, ColumnList, ColumnUnit, Section, group_by_key};
 use nodegauge_measure::record::{Category, Measurement};
 use nodegauge_measure::{Bytes, Fraction, stats};
 
 /// Adds a table for each library, pattern and unit.
 pub(super) fn add(section: &mut Section, all: &[&ShownFigure<'_>]) {
     let key = |figure: &&ShownFigure<'_>| (figure.library(), figure.m.name.clone(), figure.m.unit);
-    for ((library, name, unit), own) in grouped(all.iter().copied(), key) {
+    for ((library, name, unit), own) in group_by_key(all.iter().copied(), key) {
         if !section.blocks.is_empty() {
-            section.gap();
+            section.push_gap();
         }
         let version = own.iter().find_map(|figure| figure.config.engine_version.as_ref());
         let version = version.map_or_else(|| "osu".to_owned(), |version| format!("osu {version}"));

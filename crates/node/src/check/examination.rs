@@ -74,7 +74,7 @@ impl Examination {
     ///
     /// # Errors
     /// Returns a remark with the reason why the node is unknown.
-    pub(super) fn take(
+    pub(super) fn from_child(
         deadline: Deadline,
         since: Option<SystemTime>,
         signals: &Signals,

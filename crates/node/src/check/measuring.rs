@@ -1,7 +1,7 @@
 //! Measurements of a check: commands of nodegauge that run as child processes. A command is repeated if one of its
 //! figures is below the bound, or if it cannot exclude a loss worth acting on.
 
-use super::sizing::{PartSize, SizedPart, SizingProbe, probe};
+use super::sizing::{DataSize, SizedData, SizingProbe, probe};
 use super::{Check, Examination, unknown};
 use crate::started::{command_job, run_for_record};
 use nodegauge_arena::names::LATENCY;
@@ -32,10 +32,10 @@ impl Part {
     }
 
     /// Returns the part of the command whose size the check chooses; `None` if the command uses its default sizes.
-    fn sized(&self) -> Option<SizedPart> {
+    fn sized(&self) -> Option<SizedData> {
         match self.test {
-            Some(STREAM) => Some(SizedPart::Arrays),
-            Some(LATENCY) => Some(SizedPart::Set),
+            Some(STREAM) => Some(SizedData::Arrays),
+            Some(LATENCY) => Some(SizedData::Set),
             _ => None,
         }
     }
@@ -69,7 +69,7 @@ impl Check<'_> {
         let whole = self.deadline.left().saturating_sub(GRACE);
         self.own_runs = self.trusted_history();
         let mut failed = Vec::new();
-        let mut measured: Vec<(&Part, PartSize)> = Vec::new();
+        let mut measured: Vec<(&Part, DataSize)> = Vec::new();
         for (at, part) in parts.iter().enumerate() {
             if self.signals.is_received() {
                 return;
@@ -87,9 +87,9 @@ impl Check<'_> {
             let size = match (part.sized(), probed) {
                 (Some(what), Some(SizingProbe { rates, .. })) => {
                     let reference = part.test.and_then(|test| self.reference_size(test));
-                    PartSize::new(what, reference, &machine, &rates, max)
+                    DataSize::new(what, reference, &machine, &rates, max)
                 }
-                _ => PartSize::USUAL,
+                _ => DataSize::DEFAULT,
             };
             self.note_size(part, size);
             measured.push((part, size));
@@ -98,7 +98,7 @@ impl Check<'_> {
                 Err(remark) => failed.push(remark),
             }
         }
-        let again: Vec<(&Part, PartSize)> =
+        let again: Vec<(&Part, DataSize)> =
             measured.into_iter().filter(|(part, _)| self.has_low_figure(part)).collect();
         for (at, (part, size)) in again.iter().enumerate() {
             let rest = (again.len() - at) as u32;
@@ -115,7 +115,7 @@ impl Check<'_> {
         let findings = [&examination.findings[..], &self.findings].concat();
         let cause = check::likely_cause(self.group.as_ref(), &examination.machine, &findings);
         let low_clock = self.clock.as_ref().filter(|clock| clock.is_below());
-        let cause = cause.or_else(|| low_clock.map(|clock| clock.key.word().to_owned()));
+        let cause = cause.or_else(|| low_clock.map(|clock| clock.key.short_name().to_owned()));
         let remarks = self.figures.iter().filter_map(|figure| figure.remark(cause.as_deref()));
         // A bad figure is reported before its causes, i.e. before the clock and the parts.
         let mut judged: Vec<Remark> = remarks.collect();
@@ -137,13 +137,14 @@ impl Check<'_> {
     /// True if a figure of the command is below its bound or cannot exclude a loss worth acting on. Every command
     /// reports the clock, so a low clock is measured again only once.
     fn has_low_figure(&self, part: &Part) -> bool {
-        let clock = self.clock.iter().filter(|clock| clock.measured.len() < check::MEASUREMENTS);
+        let clock =
+            self.clock.iter().filter(|clock| clock.measured.len() < check::MAX_MEASUREMENTS);
         let figures = self.figures.iter().filter(|figure| part.measures(&figure.key.test));
         figures.chain(clock).any(CheckedFigure::needs_repetition)
     }
 
     /// Adds a note for a size that is smaller than the usual one.
-    fn note_size(&mut self, part: &Part, size: PartSize) {
+    fn note_size(&mut self, part: &Part, size: DataSize) {
         let Some((given, usual)) = size.given.zip(size.usual) else { return };
         let command = part.words.join(" ");
         let why = if size.is_reduced { ", which would take too long" } else { "" };
@@ -153,7 +154,7 @@ impl Check<'_> {
     }
 
     /// Runs a command and returns its record.
-    fn record(&mut self, part: &Part, size: PartSize, budget: Duration) -> Result<Record, Remark> {
+    fn record(&mut self, part: &Part, size: DataSize, budget: Duration) -> Result<Record, Remark> {
         let limit = self.deadline.left().saturating_sub(GRACE);
         if limit < MIN_BUDGET {
             return Err(unknown("deadline", format!("no time for {}", part.words.join(" "))));
@@ -188,7 +189,7 @@ impl Check<'_> {
     }
 
     /// Adds the figures of a record to the figures of the check.
-    fn add(&mut self, record: &Record, size: PartSize, examination: &Examination) {
+    fn add(&mut self, record: &Record, size: DataSize, examination: &Examination) {
         let selection = self.caller.headlines();
         for figure in selection.record_figures(record) {
             let known = self.figures.iter_mut().find(|checked| checked.key == figure.key);

@@ -54,22 +54,22 @@ pub(super) fn probe(machine: &Machine, deadline: Deadline) -> Option<SizingProbe
     }
 }
 
-/// Part of a command whose size the check can choose.
+/// Data of a command whose size the check can choose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum SizedPart {
+pub(super) enum SizedData {
     /// Size of the arrays of `stream`.
     Arrays,
     /// Size of the largest working set of `memory latency`.
     Set,
 }
 
-impl SizedPart {
+impl SizedData {
     /// Returns the size that the command chooses by default; `None` if it is unknown.
     fn usual(self, machine: &Machine) -> Option<Bytes> {
         if self == Self::Arrays {
-            return stream_rule::array_bytes(machine);
+            return stream_rule::min_array_bytes(machine);
         }
-        Some(memory_working_set(stream_rule::last_cache(machine)))
+        Some(memory_working_set(stream_rule::last_level_cache(machine)))
     }
 
     /// Returns the minimum time of a measurement with this size. `caches` is the capacity of the last-level caches.
@@ -98,9 +98,9 @@ impl SizedPart {
     }
 }
 
-/// Size that a check gives to a command.
+/// Size that a check gives to the data of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct PartSize {
+pub(super) struct DataSize {
     /// Size that is given to the command; `None` for the default of the command.
     pub(super) given: Option<Bytes>,
     /// Default size of the command, if the given size is smaller; otherwise `None`.
@@ -109,21 +109,21 @@ pub(super) struct PartSize {
     pub(super) is_reduced: bool,
 }
 
-impl PartSize {
+impl DataSize {
     /// Default of the command.
-    pub(super) const USUAL: Self = Self { given: None, usual: None, is_reduced: false };
+    pub(super) const DEFAULT: Self = Self { given: None, usual: None, is_reduced: false };
 
     /// Chooses a size with which a measurement takes at most `max`. The default size must take at most half of `max`,
     /// so that it can be measured twice. Other sizes must take at most a quarter of `max`, because a later check with
     /// the same size may be slower. They are powers of two, so that nodes of one kind choose the same size.
     pub(super) fn new(
-        what: SizedPart,
+        what: SizedData,
         reference: Option<u64>,
         machine: &Machine,
         rates: &TouchRates,
         max: Duration,
     ) -> Self {
-        let caches = stream_rule::last_cache(machine).bytes().unwrap_or(Bytes(u64::MAX));
+        let caches = stream_rule::last_level_cache(machine).bytes().unwrap_or(Bytes(u64::MAX));
         let usual = what.usual(machine);
         let reference = reference.map(Bytes);
         if let Some(size) = reference.filter(|size| what.time(*size, caches, rates) <= max) {
@@ -131,7 +131,7 @@ impl PartSize {
         }
         let usual_fits = usual.is_none_or(|usual| what.time(usual, caches, rates) <= max / 2);
         if reference.is_none() && usual_fits {
-            return Self::USUAL;
+            return Self::DEFAULT;
         }
         let mut size = MIN_SIZE;
         loop {
@@ -188,9 +188,9 @@ mod tests {
     fn too_large_reported_cache_gives_a_smaller_size() {
         let small = guest(Bytes::mib(32));
         let large = guest(Bytes::mib(300));
-        for what in [SizedPart::Arrays, SizedPart::Set] {
-            assert_eq!(PartSize::new(what, None, &small, &RATES, MAX_TIME), PartSize::USUAL);
-            let reduced = PartSize::new(what, None, &large, &RATES, MAX_TIME);
+        for what in [SizedData::Arrays, SizedData::Set] {
+            assert_eq!(DataSize::new(what, None, &small, &RATES, MAX_TIME), DataSize::DEFAULT);
+            let reduced = DataSize::new(what, None, &large, &RATES, MAX_TIME);
             let given = reduced.given.unwrap();
             assert_eq!(reduced.usual, Some(Bytes::mib(1200)));
             assert!(reduced.is_reduced && given.0.is_power_of_two(), "{reduced:?}");
@@ -204,7 +204,7 @@ mod tests {
     fn reference_size_is_used_if_it_is_fast_enough() {
         let large = guest(Bytes::mib(300));
         let of = |size: Bytes, rates| {
-            PartSize::new(SizedPart::Arrays, Some(size.0), &large, rates, MAX_TIME)
+            DataSize::new(SizedData::Arrays, Some(size.0), &large, rates, MAX_TIME)
         };
         let same = of(Bytes::mib(100), &RATES);
         assert_eq!((same.given, same.is_reduced), (Some(Bytes::mib(100)), false));
@@ -226,7 +226,7 @@ mod tests {
     fn slow_memory_gives_the_minimum_size() {
         let stopped = TouchRates { first: 1e6, later: 1e6, single: 1e6, load: 1e-4 };
         for machine in [guest(Bytes::mib(32)), Machine::default()] {
-            let size = PartSize::new(SizedPart::Set, None, &machine, &stopped, MAX_TIME);
+            let size = DataSize::new(SizedData::Set, None, &machine, &stopped, MAX_TIME);
             assert_eq!(size.given, Some(MIN_SIZE));
             assert!(size.is_reduced);
         }

@@ -68,7 +68,7 @@ pub(super) enum SavedState {
 
 impl SavedState {
     /// Returns the state of the last check.
-    pub(super) fn known(&self) -> Option<&CheckState> {
+    pub(super) fn known_state(&self) -> Option<&CheckState> {
         match self {
             Self::Known(state) => Some(state),
             Self::Absent | Self::Refused(_) => None,

@@ -9,10 +9,10 @@ use crate::caller::{Caller, CommandEnd, Outputs, to_json};
 use crate::signals::Signals;
 use nodegauge_fleet::check::NodeVerdict;
 use nodegauge_measure::Failure;
-use nodegauge_measure::quantity::counted;
+use nodegauge_measure::quantity::count_in_words;
 use nodegauge_os::{TrustError, Wait, wait_until};
 use nodegauge_placement::LauncherJob;
-use nodegauge_team::collect::Collection;
+use nodegauge_team::collect::MessageCollection;
 use nodegauge_toolchain::mpi::HostList;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -77,13 +77,15 @@ pub(super) struct Vetting {
 impl Vetting {
     /// Prepares the vetting for this rank.
     pub(super) fn new(request: &VettingRequest, outputs: &dyn Outputs) -> Result<Self, Failure> {
-        let job = LauncherJob::own().ok_or_else(|| {
+        let job = LauncherJob::current().ok_or_else(|| {
             Failure::usage("--vet needs several ranks of a launcher, one per node").hint(EXAMPLE)
         })?;
         let keep = request.keep;
         if keep > job.ranks {
-            let text =
-                format!("--vet {keep}: the job has only {}", counted(job.ranks as usize, "rank"));
+            let text = format!(
+                "--vet {keep}: the job has only {}",
+                count_in_words(job.ranks as usize, "rank")
+            );
             return Err(Failure::usage(text).hint(EXAMPLE));
         }
         let Some(exclude) = request.exclude_file.clone() else {
@@ -156,7 +158,7 @@ impl Vetting {
         if self.job.rank != 0 {
             return self.deliver(&own, until, signals, outputs);
         }
-        let mut collection = Collection::new(
+        let mut collection = MessageCollection::new(
             1..self.job.ranks as usize,
             until.saturating_duration_since(Instant::now()),
         );
@@ -248,7 +250,7 @@ impl Vetting {
         }
         outputs.print(&text)?;
         if kept.len() < self.keep {
-            let kept_nodes = counted(kept.len(), "node");
+            let kept_nodes = count_in_words(kept.len(), "node");
             outputs.note(&format!("only {kept_nodes} can be kept; required: {}", self.keep));
             return Ok(CommandEnd::Unmet);
         }

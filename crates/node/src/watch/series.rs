@@ -5,7 +5,7 @@ use humantime::format_duration;
 use nodegauge_gauge::Site;
 use nodegauge_gauge::view::sentence;
 use nodegauge_history::LabelledRuns;
-use nodegauge_measure::quantity::counted;
+use nodegauge_measure::quantity::count_in_words;
 use nodegauge_measure::{Failure, record};
 use std::time::SystemTime;
 
@@ -15,7 +15,7 @@ const LABEL: &str = "watch";
 /// Series of samples, identified by the first label of its records.
 pub(super) struct SampleSeries {
     pub(super) labels: Vec<(String, String)>,
-    pub(super) began: SystemTime,
+    pub(super) start: SystemTime,
     /// Number of saved runs of the series.
     pub(super) samples: usize,
 }
@@ -35,12 +35,12 @@ impl SampleSeries {
         let saved = store.runs_with_label(host, key, value)?.filter(|_| !request.starts_new_series);
         let mut labels = request.labels.clone();
         if let Some(saved) = saved {
-            let began = record::parse_rfc3339(&saved.first).unwrap_or(now);
-            if began + request.duration > now {
+            let start = record::parse_rfc3339(&saved.first_start).unwrap_or(now);
+            if start + request.duration > now {
                 if labels.is_empty() {
                     labels.push((LABEL.to_owned(), saved.value));
                 }
-                return Ok(Self { labels, began, samples: saved.runs });
+                return Ok(Self { labels, start, samples: saved.runs });
             }
             if let Some(label) = named {
                 return Err(has_ended(request, label, &saved));
@@ -49,17 +49,17 @@ impl SampleSeries {
         if labels.is_empty() {
             labels.push((LABEL.to_owned(), record::now_rfc3339()));
         }
-        Ok(Self { labels, began: now, samples: 0 })
+        Ok(Self { labels, start: now, samples: 0 })
     }
 
     /// Describes the series for the first line of the output.
     pub(super) fn in_words(&self, request: &WatchRequest) -> String {
         let (key, value) = &self.labels[0];
-        let end = record::rfc3339(self.began + request.duration).unwrap_or_default();
-        let end = sentence::minute(&end);
+        let end = record::rfc3339(self.start + request.duration).unwrap_or_default();
+        let end = sentence::start_minute(&end);
         let goes_on = match self.samples {
             0 => String::new(),
-            n => format!("; continues after {}", counted(n, "run")),
+            n => format!("; continues after {}", count_in_words(n, "run")),
         };
         let every = format_duration(request.every);
         format!("{:11}{key}={value}: a sample every {every} until {end} UTC{goes_on}\n", "watch")
@@ -75,8 +75,8 @@ fn has_ended(
     Failure::usage(format!(
         "series {key}={value} has ended: --for {}, {} since {}",
         format_duration(request.duration),
-        counted(saved.runs, "run"),
-        saved.first,
+        count_in_words(saved.runs, "run"),
+        saved.first_start,
     ))
     .hint("use a longer --for, another --label, or --anew")
 }

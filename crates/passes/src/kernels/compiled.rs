@@ -1,8 +1,8 @@
 //! Loops in shared objects that a compiler of this system has built from `crates/kernels/probes/kernels.c`.
 
-use super::{Args, Element, Kernel, SideBySide, Stores};
+use super::{Element, Kernel, LoopArgs, SideBySide, Stores};
 use libloading::Library;
-use nodegauge_toolchain::code::Code;
+use nodegauge_toolchain::code::CodeProperties;
 use nodegauge_toolchain::{CommandLine, Compiler};
 use std::path::Path;
 use std::ptr::NonNull;
@@ -31,7 +31,7 @@ pub struct CompiledLoop {
     /// Compiler that built the loop.
     pub compiler: Arc<Compiler>,
     /// Properties of the machine code; `None` if nodegauge cannot decode the processor's instructions.
-    pub code: Option<Code>,
+    pub code: Option<CodeProperties>,
     function: CompiledFn,
     _library: Arc<Library>,
 }
@@ -54,7 +54,7 @@ impl CompiledLoop {
     ///
     /// # Safety
     /// The requirements of [`Variant::run`](super::Variant::run) apply.
-    pub(super) unsafe fn run(&self, args: &Args) -> f64 {
+    pub(super) unsafe fn run(&self, args: &LoopArgs) -> f64 {
         let n = args.n as isize;
         let [a, b, c, d] = args.at.map(NonNull::as_ptr);
         // SAFETY: the caller guarantees valid arguments. The function has the signature in
@@ -102,7 +102,7 @@ pub unsafe fn find(
     kernel: Kernel,
     element: Element,
     compiler: Arc<Compiler>,
-    code: Option<Code>,
+    code: Option<CodeProperties>,
 ) -> Result<CompiledLoop, String> {
     let name = symbol(kernel);
     // SAFETY: the caller guarantees the signature of the function.

@@ -1,7 +1,7 @@
 //! Loops that can be measured: loops of nodegauge, and loops built by a compiler of this system.
 
 use super::compiled::CompiledLoop;
-use super::{Args, Element, Kernel, KernelShape, Stores, Variant, find};
+use super::{Element, Kernel, KernelShape, LoopArgs, Stores, Variant, find};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -53,7 +53,7 @@ impl Loop {
     ///
     /// # Safety
     /// The requirements of [`Variant::run`] apply.
-    pub unsafe fn run(&self, args: &Args) -> f64 {
+    pub unsafe fn run(&self, args: &LoopArgs) -> f64 {
         // SAFETY: the caller guarantees the conditions of `Variant::run`.
         unsafe {
             match self {

@@ -8,7 +8,7 @@ use super::{OpenMpi, OpenMpiVersion, RankSettings, device_variables, rank_variab
 use crate::numa::MemoryPolicy;
 use crate::ranks::{RankPlace, RankPlan};
 use nodegauge_machine::Topology;
-use nodegauge_measure::quantity::counted;
+use nodegauge_measure::quantity::count_in_words;
 use nodegauge_os::mpi_abi::LauncherKind;
 use std::num::NonZeroU32;
 
@@ -65,14 +65,17 @@ impl<'a> EmittedRanks<'a> {
 /// Returns the first lines of a script: the interpreter line and comments.
 fn head(job: &EmittedRanks<'_>, remark: &str) -> String {
     let plan = job.plan;
-    let ranks =
-        if job.is_single() { String::new() } else { counted(plan.ranks.len(), "rank") + ", " };
+    let ranks = if job.is_single() {
+        String::new()
+    } else {
+        count_in_words(plan.ranks.len(), "rank") + ", "
+    };
     let nodes = match job.node_count() {
         1 => String::new(),
         nodes => format!("{nodes} nodes, each with "),
     };
-    let threads = counted(plan.threads(), "thread");
-    format!("#!/bin/sh\n# {nodes}{ranks}{threads} in all: {}\n# {remark}\n", plan.words)
+    let threads = count_in_words(plan.threads(), "thread");
+    format!("#!/bin/sh\n# {nodes}{ranks}{threads} in all: {}\n# {remark}\n", plan.canonical_text)
 }
 
 /// Returns one `export A='1'` line per variable.
@@ -236,7 +239,7 @@ fn wrapped(plan: &RankPlan, launcher: LauncherKind) -> String {
     }
     text.push_str(&format!(
         "*) echo \"{own_rank}=${own_rank}: {} planned\" >&2; exit 1 ;;\n",
-        counted(each.len(), "rank")
+        count_in_words(each.len(), "rank")
     ));
     text + "esac' sh \"$@\"\n"
 }

@@ -11,8 +11,8 @@ const EXAMPLE: &str = "GOMP_CPU_AFFINITY='0 3 1-2 4-15:2'";
 /// Returns one place for each CPU of the list.
 pub(super) fn places(text: &str) -> Result<PlacesSpec, SyntaxError> {
     let list: CpuList = super::parsed(&with_commas(text), GOMP, EXAMPLE)?;
-    let places = list.entries().iter().map(|cpus| format!("{{{}}}", cpus::joined(cpus)));
-    super::parsed(&cpus::joined(places), GOMP, EXAMPLE)
+    let places = list.entries().iter().map(|cpus| format!("{{{}}}", cpus::join_with_commas(cpus)));
+    super::parsed(&cpus::join_with_commas(places), GOMP, EXAMPLE)
 }
 
 /// Returns the list with commas instead of the blanks between entries; no character changes its position.

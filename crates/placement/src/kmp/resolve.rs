@@ -5,7 +5,7 @@
 //! thread is bound to the object of the given granularity that contains the t-th hardware thread. A level is
 //! ignored if every object of the level above contains only one object of this level.
 
-use super::{Granularity, KmpAffinity, KmpKind, KmpOrder, Numbers, ProcItem, RESPECT};
+use super::{Granularity, KmpAffinity, KmpKind, KmpNumbers, KmpOrder, ProcItem, RESPECT};
 use crate::cpus::{self, UsableCpus};
 use crate::error::PlacementError;
 use nodegauge_machine::topology::HardwareThread;
@@ -52,7 +52,7 @@ impl KmpAffinity {
         let count = match (&self.kind, self.granularity) {
             (Some(KmpKind::Explicit(items)), _) => items.iter().map(|item| item.len()).sum(),
             (Some(KmpKind::None | KmpKind::Disabled) | None, _) => cores(topology).len() as u64,
-            (_, Some(Granularity::Thread)) => topology.allowed().count() as u64,
+            (_, Some(Granularity::Thread)) => topology.allowed_threads().count() as u64,
             _ => cores(topology).len() as u64,
         };
         u32::try_from(count).unwrap_or(u32::MAX)
@@ -68,7 +68,7 @@ impl KmpAffinity {
             );
         }
         if let Some(KmpKind::Ordered(KmpOrder::Balanced, numbers)) = &self.kind
-            && *numbers != Numbers::default()
+            && *numbers != KmpNumbers::default()
         {
             notices.push("KMP_AFFINITY: permute and offset have no effect on balanced".to_owned());
         }
@@ -90,7 +90,7 @@ impl ProcItem {
 
 /// Returns the allowed hardware threads of each core, by their number within the core.
 fn cores(topology: &Topology) -> Vec<Vec<CpuId>> {
-    cpus::grouped(topology, |thread| Some(thread.core))
+    cpus::cpus_by_object(topology, |thread| Some(thread.core))
 }
 
 /// Objects of the machine as libomp distinguishes them.
@@ -103,7 +103,8 @@ struct Objects<'a> {
 impl<'a> Objects<'a> {
     fn new(topology: &'a Topology, granularity: Granularity) -> Self {
         let mut group_of = BTreeMap::new();
-        for group in cpus::grouped(topology, |thread| object(topology, granularity, thread)) {
+        for group in cpus::cpus_by_object(topology, |thread| object(topology, granularity, thread))
+        {
             for cpu in &group {
                 group_of.insert(*cpu, group.clone());
             }
@@ -116,7 +117,7 @@ impl<'a> Objects<'a> {
     fn sorted(
         &self,
         compact: impl Fn(u32) -> u32,
-        numbers: &Numbers,
+        numbers: &KmpNumbers,
     ) -> Result<Vec<Vec<CpuId>>, PlacementError> {
         let levels = Levels::new(self.topology);
         let depth = levels.names.len();
@@ -225,7 +226,7 @@ impl Levels {
         const NAMES: [&str; 5] = ["socket", "NUMA node", "cache", "core", "thread"];
         let mut children: BTreeMap<Vec<usize>, Vec<usize>> = BTreeMap::new();
         let mut paths: Vec<(Vec<usize>, CpuId)> = Vec::new();
-        for thread in topology.allowed() {
+        for thread in topology.allowed_threads() {
             let objects = [
                 thread.socket,
                 thread.node.unwrap_or(0),

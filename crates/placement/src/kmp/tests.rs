@@ -207,8 +207,8 @@ fn invalid_kmp_affinity_is_reported_with_its_column() {
     }
 }
 
-fn numbers() -> impl Strategy<Value = Numbers> {
-    (0u32..5, any::<u32>()).prop_map(|(permute, offset)| Numbers { permute, offset })
+fn numbers() -> impl Strategy<Value = KmpNumbers> {
+    (0u32..5, any::<u32>()).prop_map(|(permute, offset)| KmpNumbers { permute, offset })
 }
 
 fn item() -> impl Strategy<Value = ProcItem> {

@@ -147,11 +147,11 @@ fn sampled_interleaved_pages_cover_all_numa_nodes() {
     assert_eq!((0..5).map(|k| sampled(k, 5, 5)).collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
 }
 
-fn nodes() -> impl Strategy<Value = NodeList> {
+fn nodes() -> impl Strategy<Value = NumaNodeList> {
     prop_oneof![
-        Just(NodeList::All),
+        Just(NumaNodeList::All),
         prop::collection::vec((any::<u32>(), any::<u32>()), 1..4).prop_map(|pairs| {
-            NodeList::Ranges(pairs.into_iter().map(|(a, b)| (a.min(b), a.max(b))).collect())
+            NumaNodeList::Ranges(pairs.into_iter().map(|(a, b)| (a.min(b), a.max(b))).collect())
         }),
     ]
 }

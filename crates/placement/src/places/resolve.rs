@@ -40,16 +40,16 @@ impl PlacesSpec {
         };
         let groups = match name {
             PlaceName::Threads => {
-                topology.allowed().map(|thread| vec![thread.cpu]).collect::<Vec<_>>()
+                topology.allowed_threads().map(|thread| vec![thread.cpu]).collect::<Vec<_>>()
             }
-            PlaceName::Cores => cpus::grouped(topology, |thread| Some(thread.core)),
-            PlaceName::Sockets => cpus::grouped(topology, |thread| Some(thread.socket)),
+            PlaceName::Cores => cpus::cpus_by_object(topology, |thread| Some(thread.core)),
+            PlaceName::Sockets => cpus::cpus_by_object(topology, |thread| Some(thread.socket)),
             PlaceName::LlCaches if topology.llcs.is_empty() => {
                 return missing("cache beyond level 1");
             }
-            PlaceName::LlCaches => cpus::grouped(topology, |thread| thread.llc),
+            PlaceName::LlCaches => cpus::cpus_by_object(topology, |thread| thread.llc),
             PlaceName::NumaDomains if topology.nodes.is_empty() => return missing("NUMA node"),
-            PlaceName::NumaDomains => cpus::grouped(topology, |thread| thread.node),
+            PlaceName::NumaDomains => cpus::cpus_by_object(topology, |thread| thread.node),
         };
         let mut places: Vec<Place> = groups.into_iter().filter_map(Place::new).collect();
         if places.is_empty() {

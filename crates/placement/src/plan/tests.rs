@@ -30,9 +30,9 @@ fn default_places_use_first_sibling_of_each_core() {
 fn fastest_core_class_is_used_by_default() {
     // The machine has four small cores and four large cores with two hardware threads each, as in a phone or a laptop.
     let mut topology = machine("Package:1 L3Cache:1 Core:8 PU:2");
-    topology.threads.retain(|thread| thread.core >= 4 || thread.sibling == 0);
+    topology.threads.retain(|thread| thread.core >= 4 || thread.index_in_core == 0);
     for thread in &mut topology.threads {
-        thread.efficiency = Some(usize::from(thread.core >= 4));
+        thread.speed_class = Some(usize::from(thread.core >= 4));
     }
     let all = plan(&topology, &PlacementRequest::default()).unwrap();
     assert_eq!(cpus(&all), ["8", "10", "12", "14"]);

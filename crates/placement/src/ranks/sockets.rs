@@ -9,7 +9,7 @@ pub(super) struct Sockets {
     /// CPUs of each socket.
     pub(super) cpus: Vec<Vec<CpuId>>,
     /// Socket of each core, in the order in which ranks fill the cores.
-    pub(super) fill: Vec<usize>,
+    pub(super) fill_order: Vec<usize>,
     /// All CPUs with the indices of their sockets, in the order in which threads use them: the first hardware threads
     /// of all cores, then the second, and so on.
     pub(super) cpu_order: Vec<(usize, CpuId)>,
@@ -17,9 +17,9 @@ pub(super) struct Sockets {
 
 impl Sockets {
     pub(super) fn from_topology(topology: &Topology) -> Self {
-        let cpus = cpus::grouped(topology, |thread| Some(thread.socket));
+        let cpus = cpus::cpus_by_object(topology, |thread| Some(thread.socket));
         let mut cores = Vec::new();
-        for core in cpus::grouped(topology, |thread| Some(thread.core)) {
+        for core in cpus::cpus_by_object(topology, |thread| Some(thread.core)) {
             let socket = cpus.iter().position(|of| of.contains(&core[0])).unwrap_or(0);
             cores.push((socket, core));
         }
@@ -30,7 +30,7 @@ impl Sockets {
                 cpu_order.extend(core.get(sibling).map(|cpu| (*socket, *cpu)));
             }
         }
-        Self { fill: cores.iter().map(|(socket, _)| *socket).collect(), cpu_order, cpus }
+        Self { fill_order: cores.iter().map(|(socket, _)| *socket).collect(), cpu_order, cpus }
     }
 
     /// Returns the index of the socket of each rank.
@@ -42,7 +42,7 @@ impl Sockets {
         (0..ranks as usize)
             .map(|rank| match map {
                 RankMap::Block | RankMap::Core => {
-                    self.fill[rank * threads as usize % self.fill.len()]
+                    self.fill_order[rank * threads as usize % self.fill_order.len()]
                 }
                 RankMap::Cyclic => rank % count,
                 RankMap::Spread | RankMap::Even => rank * count / ranks as usize,

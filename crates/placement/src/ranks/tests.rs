@@ -141,7 +141,7 @@ fn policy_description_matches_effect() {
             MemoryPolicy::Preferred(_) => panic!("no policy prefers a node"),
         };
         let cpus = if bound { "CPUs of the socket" } else { "any CPU" };
-        assert_eq!(policy.describe(), format!("{cpus}, {memory}"), "policy {policy}");
+        assert_eq!(policy.description(), format!("{cpus}, {memory}"), "policy {policy}");
     }
 }
 
@@ -175,7 +175,7 @@ fn threads_without_policy_have_distinct_cpus() {
 #[test]
 fn places_or_binding_replace_the_rank_map() {
     let default = PlacementRequest::default;
-    for (together, words, cpus) in [
+    for (all_threads, canonical_text, cpus) in [
         (default(), "spread", [0, 64]),
         (
             PlacementRequest { places: "{3},{5}".parse().ok(), ..default() },
@@ -190,8 +190,8 @@ fn places_or_binding_replace_the_rank_map() {
             [0, 1],
         ),
     ] {
-        let plan = planned(ROME, RankRequest { ranks: 2, together, ..RankRequest::default() });
-        assert_eq!(plan.words, words);
+        let plan = planned(ROME, RankRequest { ranks: 2, all_threads, ..RankRequest::default() });
+        assert_eq!(plan.canonical_text, canonical_text);
         let expected = cpus.map(|cpu| Some(vec![CpuId(cpu)]));
         assert_eq!(plan.ranks.iter().map(RankPlace::bound_cpus).collect::<Vec<_>>(), expected);
     }
@@ -239,7 +239,7 @@ fn policy_with_cpus_places_memory_only() {
         let cpus: Vec<Vec<CpuId>> = plan.ranks.iter().filter_map(RankPlace::bound_cpus).collect();
         assert_eq!(cpus, [4, 0, 12].map(|cpu| vec![CpuId(cpu)]));
     }
-    assert_eq!(of(3).words, "policy 3 cpus 4,0,12");
+    assert_eq!(of(3).canonical_text, "policy 3 cpus 4,0,12");
     let reported = "--cpus determines the CPUs of threads, and policy 3 the placement of memory";
     assert_eq!(of(3).notices, [reported]);
 }
@@ -270,9 +270,9 @@ fn rank_error_states_the_limits_of_the_machine() {
         error(RankRequest { cpus: "0-1".parse().ok(), ..map }),
         "--cpus and --rank-map both decide where threads go\nhint: give only one of these options"
     );
-    let together = PlacementRequest { bind: Some(Bind::Close), ..PlacementRequest::default() };
+    let all_threads = PlacementRequest { bind: Some(Bind::Close), ..PlacementRequest::default() };
     assert_eq!(
-        error(RankRequest { together, ..policy }),
+        error(RankRequest { all_threads, ..policy }),
         "--policy and --bind both decide where threads go\nhint: give only one of these options"
     );
     assert_eq!(error(RankRequest::default()), "cannot place 0 ranks\nhint: request at least 1");

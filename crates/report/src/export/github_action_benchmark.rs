@@ -60,9 +60,9 @@ struct Benchmark {
 /// Returns the figures with a value for which `direction` is better. With several runs, each figure name begins with
 /// the name of its run.
 fn benchmarks(records: &[Record], direction: Better, registry: &Registry) -> Vec<Benchmark> {
-    let names = run::names(records);
+    let run_names = run::run_names(records);
     let mut all = Vec::new();
-    for (record, run) in records.iter().zip(&names) {
+    for (record, run) in records.iter().zip(&run_names) {
         let prefix = if records.len() > 1 { format!("{run}: ") } else { String::new() };
         let figures = figures::measured_figures(record, registry).into_iter();
         let figures = figures.filter(|figure| figure.m.unit.direction() == Some(direction));

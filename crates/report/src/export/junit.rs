@@ -52,10 +52,11 @@ fn document(records: &[Record], conditions: Conditions<'_>, registry: &Registry)
     // builds.
     let alone =
         |record: &Record| record.machine.host.clone().unwrap_or_else(|| "nodegauge".to_owned());
-    let names = if several { run::names(records) } else { records.iter().map(alone).collect() };
+    let run_names =
+        if several { run::run_names(records) } else { records.iter().map(alone).collect() };
     let suites: Vec<(&Record, &String, Vec<Case>)> = records
         .iter()
-        .zip(&names)
+        .zip(&run_names)
         .map(|(record, name)| {
             let mut cases = cases(record, conditions, registry);
             // Some tools do not show the suite of a test case, so the name of the test case contains the suite name.
@@ -140,7 +141,11 @@ fn cases(record: &Record, conditions: Conditions<'_>, registry: &Registry) -> Ve
     let complete = Case {
         class: "run".to_owned(),
         name: "complete".to_owned(),
-        failed: (!record.complete).then_some(("error", "incomplete", head::INCOMPLETE.to_owned())),
+        failed: (!record.complete).then_some((
+            "error",
+            "incomplete",
+            head::INCOMPLETE_RUN.to_owned(),
+        )),
         output: String::new(),
     };
     let mut cases = vec![complete];

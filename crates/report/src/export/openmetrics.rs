@@ -268,7 +268,7 @@ fn formatted(name: &str, value: &str) -> String {
     if value.is_empty() {
         return String::new();
     }
-    let value = legible::escaped(value).replace('\\', "\\\\").replace('"', "\\\"");
+    let value = legible::escape_controls(value).replace('\\', "\\\\").replace('"', "\\\"");
     format!("{name}=\"{value}\"")
 }
 

@@ -1,8 +1,8 @@
 //! Rows of figures: value, samples on a bar, and limit.
 
 use crate::markup::{Markup, element, text};
-use nodegauge_gauge::view::{Bar, BarValues, Card, Reach};
-use nodegauge_measure::quantity::counted;
+use nodegauge_gauge::view::{BarValues, Card, FigureBar, Reach};
+use nodegauge_measure::quantity::count_in_words;
 use nodegauge_measure::stats::Better;
 
 /// Maximum number of samples that are drawn in a row; of more samples, every n-th is drawn.
@@ -100,7 +100,7 @@ fn small(class: &str, words: &str) -> Markup {
 
 /// Returns the row of a figure. `same_doubt` is true if the previous row has the same doubt, which is then not
 /// repeated. `is_best` is true if the figure is the limit of other rows.
-fn row(bar: &Bar, values: BarValues, same_doubt: bool, is_best: bool) -> Markup {
+fn row(bar: &FigureBar, values: BarValues, same_doubt: bool, is_best: bool) -> Markup {
     let (number, unit) = bar.words.split_once(' ').unwrap_or((&bar.words, ""));
     let value = [text(number), element("span", &[("class", "unit")], [text(unit)])];
     let mut side = Vec::new();
@@ -129,9 +129,9 @@ fn row(bar: &Bar, values: BarValues, same_doubt: bool, is_best: bool) -> Markup 
     element("div", &[("class", "row")], cells)
 }
 
-fn values_in_words(bar: &Bar, values: BarValues) -> String {
+fn values_in_words(bar: &FigureBar, values: BarValues) -> String {
     let Words { value, which, .. } = Words::from_values(values);
-    let all = counted(bar.samples.len() + bar.disturbed.len(), value);
+    let all = count_in_words(bar.samples.len() + bar.disturbed.len(), value);
     let disturbed = match bar.disturbed.len() {
         0 => String::new(),
         n => format!(", {n} of them {which}"),
@@ -152,7 +152,7 @@ struct Axis {
 impl Axis {
     /// Creates the axis of a bar. For samples, it begins at 0; disturbed samples beyond its end are drawn at the end.
     /// Values of nodes differ only by several percent, so their axis begins near the lowest value.
-    fn new(bar: &Bar, values: BarValues) -> Self {
+    fn new(bar: &FigureBar, values: BarValues) -> Self {
         let marks = [&bar.limit, &bar.second].into_iter().flatten().map(|mark| mark.value);
         let mut all: Vec<f64> =
             bar.samples.iter().copied().chain([bar.value]).chain(marks).collect();
@@ -178,7 +178,7 @@ impl Axis {
 }
 
 /// Returns the names above the drawing. Values that are close together share the name of the first one.
-fn names(bar: &Bar, axis: &Axis) -> Vec<Markup> {
+fn names(bar: &FigureBar, axis: &Axis) -> Vec<Markup> {
     let mut named: Vec<(f64, &str)> = bar
         .disturbed
         .iter()
@@ -211,7 +211,7 @@ fn names(bar: &Bar, axis: &Axis) -> Vec<Markup> {
 }
 
 /// Lists the values beyond the limit: `n07 266.0 GB/s, n12 270.1 GB/s, 3 more`.
-fn named_in_words(bar: &Bar) -> Option<String> {
+fn named_in_words(bar: &FigureBar) -> Option<String> {
     let is_time = bar.unit.direction() == Some(Better::Lower);
     let mut named: Vec<(f64, &String)> = bar.disturbed.iter().copied().zip(&bar.names).collect();
     named.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -241,7 +241,7 @@ fn line(class: &str, place: &str, height: [f64; 2]) -> Markup {
 }
 
 /// Returns the drawing and the text below it.
-fn strip(bar: &Bar, values: BarValues, is_best: bool) -> Vec<Markup> {
+fn strip(bar: &FigureBar, values: BarValues, is_best: bool) -> Vec<Markup> {
     let marks: Vec<&Reach> = [&bar.limit, &bar.second].into_iter().flatten().collect();
     let axis = Axis::new(bar, values);
     let are_nodes = values == BarValues::Nodes;
@@ -310,7 +310,7 @@ mod tests {
 
     #[test]
     fn sample_count_includes_disturbed_samples() {
-        let bar = Bar {
+        let bar = FigureBar {
             title: "files".to_owned(),
             what: "write".to_owned(),
             words: "1.313 GB/s".to_owned(),
@@ -326,20 +326,20 @@ mod tests {
             doubt: Some("39 of 72 samples were disturbed".to_owned()),
             earlier: None,
         };
-        let samples_in_words = |of: &Bar| values_in_words(of, BarValues::Samples);
+        let samples_in_words = |of: &FigureBar| values_in_words(of, BarValues::Samples);
         assert_eq!(samples_in_words(&bar), "72 samples, 39 of them disturbed");
         let drawn = row(&bar, BarValues::Samples, false, false).to_string();
         assert!(drawn.contains("no limit is known") && !drawn.contains("cores"), "{drawn}");
-        let bar = Bar { disturbed: Vec::new(), ..bar };
+        let bar = FigureBar { disturbed: Vec::new(), ..bar };
         assert_eq!(samples_in_words(&bar), "33 samples");
-        let bar = Bar { other_regimes: 7, ..bar };
+        let bar = FigureBar { other_regimes: 7, ..bar };
         assert_eq!(samples_in_words(&bar), "33 samples; 7 more in other regimes");
     }
 
     #[test]
     fn second_limit_is_drawn_next_to_the_first() {
         let reach = |value: f64, basis: &str| Some(Reach { value, basis: basis.to_owned() });
-        let bar = Bar {
+        let bar = FigureBar {
             limit: reach(921.6e9, "option"),
             second: reach(721.8e9, "fastest loop of this run: add"),
             disturbed: Vec::new(),
@@ -356,8 +356,8 @@ mod tests {
 
     /// Returns the bar of a figure of many nodes with similar values; `slow` contains the names and values of slow
     /// nodes.
-    fn node_names(slow: &[(&str, f64)]) -> Bar {
-        Bar {
+    fn node_names(slow: &[(&str, f64)]) -> FigureBar {
+        FigureBar {
             title: "triad".to_owned(),
             what: String::new(),
             words: "380.0 GB/s".to_owned(),
@@ -384,7 +384,7 @@ mod tests {
         assert_eq!(Axis::new(&nodes, BarValues::Samples).from, 0.0);
         let with_slow = Axis::new(&node_names(&[("n07", 266e9)]), BarValues::Nodes);
         assert!(with_slow.from > 250e9 && with_slow.from < 266e9, "{}", with_slow.from);
-        let of_one = Axis::new(&Bar { samples: vec![380e9], ..nodes }, BarValues::Nodes);
+        let of_one = Axis::new(&FigureBar { samples: vec![380e9], ..nodes }, BarValues::Nodes);
         assert!(of_one.from < 380e9 && of_one.to > 380e9);
     }
 

@@ -4,7 +4,7 @@ use super::{RESET, Style};
 use nodegauge_gauge::view::{
     Chart, ChartAxis, ChartSeries, DotConnection, HeatMap, HeatMaps, Scale, Tone, wrap,
 };
-use nodegauge_measure::quantity::significant;
+use nodegauge_measure::quantity::format_significant;
 use nodegauge_measure::{Bytes, ScaledUnit, Unit};
 
 /// Number of rows of a chart.
@@ -32,8 +32,8 @@ fn scaled(scale: Scale, value: f64) -> (String, String) {
         Scale::Bytes => return (short(&Bytes(value as u64).to_string()), String::new()),
         // Intensities are powers of two with few digits.
         Scale::Intensity => return (value.to_string(), String::new()),
-        Scale::Percent => return (significant(value), "%".to_owned()),
-        Scale::Number => return (significant(value), String::new()),
+        Scale::Percent => return (format_significant(value), "%".to_owned()),
+        Scale::Number => return (format_significant(value), String::new()),
         Scale::Rate(unit) => ScaledUnit::for_lists(unit),
         Scale::Nanoseconds => ScaledUnit::NANOSECONDS,
         Scale::Microseconds => ScaledUnit::MICROSECONDS,
@@ -48,7 +48,7 @@ fn short(size: &str) -> String {
 
 /// Draws curves over the available width. Returns an empty text if all horizontal values are equal.
 pub(super) fn chart(chart: &Chart, style: Style) -> String {
-    let (Some(x_axis), Some(y_axis)) = (chart.horizontal(), chart.vertical()) else {
+    let (Some(x_axis), Some(y_axis)) = (chart.horizontal_axis(), chart.vertical_axis()) else {
         return String::new();
     };
     let width = usize::from(style.width) - LABELS - 1;
@@ -63,7 +63,7 @@ pub(super) fn chart(chart: &Chart, style: Style) -> String {
     for (number, one) in chart.series.iter().enumerate() {
         for (_, y, _) in &one.beyond {
             // The arrow follows its dot.
-            let line = &mut grid[height - 1 - cell(y_axis.place(*y), height)];
+            let line = &mut grid[height - 1 - cell(y_axis.position(*y), height)];
             line[width - 2] = Some((number, one.mark));
             line[width - 1] = Some((number, ARROW));
         }
@@ -93,7 +93,7 @@ pub(super) fn chart(chart: &Chart, style: Style) -> String {
     out.push_str(&format!("{:>7} +{}\n", "", "-".repeat(width)));
     let mut axis = vec![' '; LABELS + width];
     let mut next_free = 0;
-    for tick in chart.ticks.iter().filter(|tick| (0.0..=1.0).contains(&x_axis.place(**tick))) {
+    for tick in chart.ticks.iter().filter(|tick| (0.0..=1.0).contains(&x_axis.position(**tick))) {
         let (mut value, unit) = scaled(chart.x, *tick);
         if chart.x == Scale::Number && tick.fract() == 0.0 {
             // Plain numbers, e.g. numbers of ranks, have no unit.
@@ -101,7 +101,7 @@ pub(super) fn chart(chart: &Chart, style: Style) -> String {
         }
         let text = format!("{value} {unit}");
         let text = text.trim_end();
-        let centre = LABELS + cell(x_axis.place(*tick), width);
+        let centre = LABELS + cell(x_axis.position(*tick), width);
         let start =
             centre.saturating_sub(text.len() / 2).min(axis.len() - text.len().min(axis.len()));
         if start >= next_free {
@@ -167,7 +167,8 @@ fn places(
     columns: usize,
 ) -> Vec<(f64, f64)> {
     let shown = series.dots.iter().filter(|(x, y)| *x > 0.0 && *y > 0.0);
-    let dots: Vec<(f64, f64)> = shown.map(|(x, y)| (x_axis.place(*x), y_axis.place(*y))).collect();
+    let dots: Vec<(f64, f64)> =
+        shown.map(|(x, y)| (x_axis.position(*x), y_axis.position(*y))).collect();
     if series.joined != DotConnection::Straight {
         return dots;
     }

@@ -29,7 +29,7 @@ impl Mesh {
     }
 
     /// Returns the number of mesh points.
-    pub fn count(&self) -> usize {
+    pub fn point_count(&self) -> usize {
         self.nodes().into_iter().product()
     }
 
@@ -85,7 +85,7 @@ pub struct Subdomain {
 
 impl Subdomain {
     /// Returns the whole mesh as one subdomain.
-    pub fn whole(mesh: Mesh) -> Self {
+    pub fn whole_mesh(mesh: Mesh) -> Self {
         let all = mesh.nodes().map(|n| 0..n);
         Self { mesh, owned: all.clone(), known: all }
     }
@@ -117,7 +117,7 @@ impl Subdomain {
     }
 
     /// Returns the local number of a mesh point.
-    pub fn local(&self, node: [usize; 3]) -> usize {
+    pub fn local_number(&self, node: [usize; 3]) -> usize {
         let [x, y, z] = [0, 1, 2].map(|axis| node[axis] - self.known[axis].start);
         let [width, depth] = [0, 1].map(|axis| self.known[axis].len());
         x + width * (y + depth * z)
@@ -133,7 +133,7 @@ impl Subdomain {
         let [xs, ys, zs] = self.owned.clone();
         let lines = zs.flat_map(move |z| ys.clone().map(move |y| (y, z)));
         lines.flat_map(move |(y, z)| {
-            let first = self.local([xs.start, y, z]);
+            let first = self.local_number([xs.start, y, z]);
             first..first + xs.len()
         })
     }
@@ -165,7 +165,7 @@ impl Subdomain {
             std::array::from_fn(|axis| adjacent(node[axis], &self.owned[axis]));
         for z in zs {
             for y in ys.clone() {
-                let first = self.local([xs.start, y, z]);
+                let first = self.local_number([xs.start, y, z]);
                 for other in first..first + xs.len() {
                     if other != local {
                         visit(other);
@@ -181,7 +181,7 @@ impl Subdomain {
     #[inline]
     pub fn lines_around(&self, node: [usize; 3]) -> [usize; 9] {
         let [width, depth] = [0, 1].map(|axis| self.known[axis].len());
-        let first = self.local(node.map(|at| at - 1));
+        let first = self.local_number(node.map(|at| at - 1));
         std::array::from_fn(|line| first + width * (line % 3 + depth * (line / 3)))
     }
 
@@ -215,14 +215,14 @@ mod tests {
     #[test]
     fn mesh_has_expected_number_of_blocks() {
         let mesh = Mesh { elements: [3, 1, 2] };
-        let whole = Subdomain::whole(mesh);
+        let whole = Subdomain::whole_mesh(mesh);
         let counted: usize =
             whole.owned_nodes().map(|n| whole.neighbours(whole.node(n)).count()).sum();
-        assert_eq!((mesh.count(), mesh.blocks(), counted), (24, 10 * 4 * 7, 10 * 4 * 7));
+        assert_eq!((mesh.point_count(), mesh.blocks(), counted), (24, 10 * 4 * 7, 10 * 4 * 7));
         let far = mesh.far_corner();
         assert!((far[0] - 1.0).abs() < 1e-15 && (far[2] - 2.0 / 3.0).abs() < 1e-15);
         for local in 0..whole.known_nodes() {
-            assert_eq!(whole.local(whole.node(local)), local);
+            assert_eq!(whole.local_number(whole.node(local)), local);
         }
         let (place, itself) = whole.neighbours([1, 1, 1]).find(|(p, _)| *p == SELF).unwrap();
         assert_eq!((place, itself), (SELF, [1, 1, 1]));
@@ -230,8 +230,8 @@ mod tests {
 
     #[test]
     fn inner_mesh_point_has_nine_lines_of_neighbours() {
-        let whole = Subdomain::whole(Mesh { elements: [4, 2, 3] });
-        let adjacent = whole.neighbours([2, 1, 2]).map(|(_, other)| whole.local(other));
+        let whole = Subdomain::whole_mesh(Mesh { elements: [4, 2, 3] });
+        let adjacent = whole.neighbours([2, 1, 2]).map(|(_, other)| whole.local_number(other));
         let lines = whole.lines_around([2, 1, 2]);
         assert!(adjacent.eq(lines.into_iter().flat_map(|first| first..first + 3)));
     }
@@ -239,22 +239,22 @@ mod tests {
     #[test]
     fn every_mesh_point_is_owned_by_one_rank() {
         let mesh = Mesh { elements: [4, 3, 6] };
-        let mut owners = vec![0; mesh.count()];
-        let whole = Subdomain::whole(mesh);
+        let mut owners = vec![0; mesh.point_count()];
+        let whole = Subdomain::whole_mesh(mesh);
         for rank in 0..12 {
             let part = Subdomain::for_rank(mesh, rank, [2, 2, 3]).unwrap();
             for local in part.owned_nodes() {
                 let node = part.node(local);
-                owners[whole.local(node)] += 1;
+                owners[whole.local_number(node)] += 1;
                 for (_, other) in part.neighbours(node) {
-                    assert_eq!(part.node(part.local(other)), other);
+                    assert_eq!(part.node(part.local_number(other)), other);
                 }
                 let all: Vec<_> = part.neighbours(node).map(|(_, other)| other).collect();
                 assert_eq!(part.neighbour_count(node), all.len());
                 let own: Vec<usize> = all
                     .into_iter()
                     .filter(|other| *other != node && part.owns(*other))
-                    .map(|other| part.local(other))
+                    .map(|other| part.local_number(other))
                     .collect();
                 assert_eq!(part.owned_neighbour_count(node), own.len() + 1);
                 let mut visited = Vec::new();

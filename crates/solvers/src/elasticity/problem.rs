@@ -46,7 +46,7 @@ impl Problem for Stretch {
 
 /// The three matrix rows of a mesh point.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Row {
+pub struct PointRows {
     /// Blocks that couple the mesh point with its neighbours, by position; zero for neighbours that do not exist.
     pub blocks: [Block3x3; NEIGHBOURS],
     /// Right-hand side of the three rows.
@@ -92,11 +92,11 @@ impl<'a> Assembler<'a> {
 
     /// Returns the rows of a mesh point that the rank owns. In the row and the column of a prescribed component,
     /// only the diagonal element is kept; the matrix thus stays symmetric and uniformly scaled.
-    pub fn row(&self, node: [usize; 3]) -> Row {
+    pub fn row(&self, node: [usize; 3]) -> PointRows {
         let Self { subdomain, problem, .. } = *self;
         let mesh = &subdomain.mesh;
         let loaded = self.is_loaded(node);
-        let mut row = Row { blocks: [[[0.0; 3]; 3]; NEIGHBOURS], rhs: [0.0; 3] };
+        let mut row = PointRows { blocks: [[[0.0; 3]; 3]; NEIGHBOURS], rhs: [0.0; 3] };
         // The loop runs over the elements around the mesh point; `corner` is the corner of an element at which the mesh
         // point is.
         for corner in 0..CORNERS {
@@ -118,7 +118,7 @@ impl<'a> Assembler<'a> {
     }
 
     /// Applies the prescribed displacements of a mesh point and its neighbours to the rows of the mesh point.
-    fn prescribe(&self, node: [usize; 3], row: &mut Row) {
+    fn prescribe(&self, node: [usize; 3], row: &mut PointRows) {
         let mesh = &self.subdomain.mesh;
         let far = mesh.far_corner();
         let own = self.problem.fixed(mesh.point(node), far);
@@ -152,7 +152,7 @@ impl<'a> Assembler<'a> {
 }
 
 /// Returns the elements of a block, column by column.
-pub fn by_columns(block: &Block3x3) -> [f64; 9] {
+pub fn column_major(block: &Block3x3) -> [f64; 9] {
     std::array::from_fn(|at| block[at % 3][at / 3])
 }
 
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn exact_displacement_solves_assembled_rows() {
-        let whole = Subdomain::whole(Mesh { elements: [4, 3, 5] });
+        let whole = Subdomain::whole_mesh(Mesh { elements: [4, 3, 5] });
         let assembler = Assembler::new(&whole, &Stretch).unwrap();
         let row = |node| assembler.row(node);
         let exact = |node| Stretch.exact(whole.mesh.point(node), whole.mesh.far_corner());

@@ -2,7 +2,7 @@
 
 use super::kinds::{ABSENT, UNNUMBERED};
 use super::mesh::NEIGHBOURS;
-use super::problem::{Assembler, by_columns};
+use super::problem::{Assembler, column_major};
 use std::collections::HashMap;
 
 /// Maximum number of different rows that are kept for reuse.
@@ -10,7 +10,7 @@ const KEPT: usize = 1024;
 
 /// Computed rows of a mesh point, in the form in which the matrix stores them.
 #[derive(Debug, Default)]
-pub struct MadeRow {
+pub struct StoredRows {
     /// Differences between the local numbers of the neighbours and of the mesh point, in ascending order.
     pub offsets: Vec<isize>,
     /// Blocks of the neighbours, column by column.
@@ -38,11 +38,11 @@ pub struct RowMaker<'a> {
     /// Kinds of all mesh points with a local number.
     kinds: &'a [u8],
     numbers: HashMap<Surroundings, usize>,
-    kept: Vec<MadeRow>,
+    kept: Vec<StoredRows>,
     /// Surroundings of the last mesh point whose rows are kept, and the index of these rows in `kept`.
     last: (Surroundings, usize),
     /// Rows that belong to a single mesh point.
-    single: Vec<MadeRow>,
+    single: Vec<StoredRows>,
 }
 
 impl<'a> RowMaker<'a> {
@@ -79,7 +79,7 @@ impl<'a> RowMaker<'a> {
 
     /// Returns the rows with a number that [`RowMaker::make`] has returned.
     #[inline]
-    pub fn row(&self, number: RowNumber) -> &MadeRow {
+    pub fn row(&self, number: RowNumber) -> &StoredRows {
         match number {
             RowNumber::Kept(number) => &self.kept[number],
             RowNumber::Single(number) => &self.single[number],
@@ -103,7 +103,7 @@ impl<'a> RowMaker<'a> {
             }
         } else {
             for (place, other) in subdomain.neighbours(node) {
-                surroundings[place] = self.kinds[subdomain.local(other)];
+                surroundings[place] = self.kinds[subdomain.local_number(other)];
             }
         }
         surroundings
@@ -132,13 +132,13 @@ impl<'a> RowMaker<'a> {
     }
 
     /// Computes the rows of a mesh point.
-    fn compute_row(&self, node: [usize; 3], local: usize) -> MadeRow {
+    fn compute_row(&self, node: [usize; 3], local: usize) -> StoredRows {
         let subdomain = self.assembler.subdomain;
         let row = self.assembler.row(node);
-        let mut made = MadeRow { rhs: row.rhs, ..MadeRow::default() };
+        let mut made = StoredRows { rhs: row.rhs, ..StoredRows::default() };
         for (place, other) in subdomain.neighbours(node) {
-            made.offsets.push(subdomain.local(other) as isize - local as isize);
-            made.blocks.push(by_columns(&row.blocks[place]));
+            made.offsets.push(subdomain.local_number(other) as isize - local as isize);
+            made.blocks.push(column_major(&row.blocks[place]));
         }
         made
     }
@@ -196,7 +196,7 @@ mod tests {
     #[test]
     fn reused_rows_equal_computed_rows() {
         let mesh = Mesh { elements: [6, 18, 17] };
-        let parts = [Subdomain::whole(mesh), Subdomain::for_rank(mesh, 3, [2, 2, 1]).unwrap()];
+        let parts = [Subdomain::whole_mesh(mesh), Subdomain::for_rank(mesh, 3, [2, 2, 1]).unwrap()];
         let problems: [&dyn Problem; 3] = [&Stretch, &Uneven, &Loaded];
         for part in &parts {
             for problem in problems {
@@ -212,8 +212,8 @@ mod tests {
                     assert_eq!(made.blocks.len(), part.neighbour_count(node));
                     let places = made.offsets.iter().zip(&made.blocks);
                     for ((place, other), (offset, block)) in part.neighbours(node).zip(places) {
-                        assert_eq!(local.wrapping_add_signed(*offset), part.local(other));
-                        let wanted = by_columns(&expected.blocks[place]);
+                        assert_eq!(local.wrapping_add_signed(*offset), part.local_number(other));
+                        let wanted = column_major(&expected.blocks[place]);
                         assert_eq!(block.map(f64::to_bits), wanted.map(f64::to_bits));
                     }
                 }
@@ -223,7 +223,7 @@ mod tests {
 
     #[test]
     fn rows_are_reused_for_equal_surroundings() {
-        let whole = Subdomain::whole(Mesh { elements: [9, 8, 7] });
+        let whole = Subdomain::whole_mesh(Mesh { elements: [9, 8, 7] });
         let assembler = Assembler::new(&whole, &Stretch).unwrap();
         let kinds = kinds_of(&assembler, whole.known_nodes());
         let mut maker = RowMaker::new(&assembler, &kinds);

@@ -47,19 +47,19 @@ impl Ranks for MpiRanks<'_> {
     }
 
     fn halo(&self, part: &Subdomain, rows: &Numbering) -> MpiHalo<'_> {
-        let whole = Subdomain::whole(part.mesh);
+        let whole = Subdomain::whole_mesh(part.mesh);
         // Nodes to send, per receiving rank, in the order of the mesh. Sender and receiver use the same order.
         let mut sent: BTreeMap<usize, BTreeSet<(usize, usize)>> = BTreeMap::new();
         let mut received = sent.clone();
         for row in 0..rows.owned() {
             let node = part.node(rows.nodes[row] as usize);
             for (_, other) in part.neighbours(node).filter(|(_, other)| !part.owns(*other)) {
-                sent.entry(self.owner(other)).or_default().insert((whole.local(node), row));
+                sent.entry(self.owner(other)).or_default().insert((whole.local_number(node), row));
             }
         }
         for row in rows.owned()..rows.nodes.len() {
             let node = part.node(rows.nodes[row] as usize);
-            received.entry(self.owner(node)).or_default().insert((whole.local(node), row));
+            received.entry(self.owner(node)).or_default().insert((whole.local_number(node), row));
         }
         let neighbours = sent.into_iter().map(|(rank, nodes)| Neighbour {
             rank,
@@ -98,7 +98,7 @@ impl Neighbour {
     /// Returns buffers for the components that are exchanged.
     fn exchange(&self) -> Exchange {
         Exchange {
-            with: self.rank,
+            partner: self.rank,
             sent: vec![0.0; 3 * self.sent.len()],
             received: vec![0.0; 3 * self.received.len()],
         }
@@ -123,7 +123,7 @@ impl Halo for MpiHalo<'_> {
         for (neighbour, exchange) in self.neighbours.iter().zip(exchanges.all()) {
             for (row, components) in neighbour.sent.iter().zip(exchange.sent.chunks_exact_mut(3)) {
                 // SAFETY: guaranteed by the caller: only this thread uses the vector.
-                components.copy_from_slice(unsafe { vector.part(3 * row..3 * row + 3) });
+                components.copy_from_slice(unsafe { vector.slice(3 * row..3 * row + 3) });
             }
         }
         self.world.exchange(&mut exchanges);
@@ -131,7 +131,7 @@ impl Halo for MpiHalo<'_> {
             let received = exchange.received.chunks_exact(3);
             for (row, components) in neighbour.received.iter().zip(received) {
                 // SAFETY: as above.
-                unsafe { vector.part_mut(3 * row..3 * row + 3) }.copy_from_slice(components);
+                unsafe { vector.slice_mut(3 * row..3 * row + 3) }.copy_from_slice(components);
             }
         }
     }

@@ -23,7 +23,7 @@ impl SharedHalo {
     /// # Errors
     /// Fails if memory cannot be mapped.
     pub fn allocate(mesh: Mesh, ranks: usize) -> Result<Self, Failure> {
-        let vector = Mapping::shared(mesh.count() * 24).map_err(|error| {
+        let vector = Mapping::shared(mesh.point_count() * 24).map_err(|error| {
             Failure::missing(format!("cannot map memory that the ranks share: {error}"))
         })?;
         Ok(Self { sums: SharedSums::allocate(ranks)?, vector })
@@ -58,12 +58,12 @@ impl Ranks for SharedRank<'_> {
     }
 
     fn halo(&self, subdomain: &Subdomain, rows: &Numbering) -> RankHalo<'_> {
-        let whole = Subdomain::whole(subdomain.mesh);
+        let whole = Subdomain::whole_mesh(subdomain.mesh);
         let mut sent = Vec::new();
         let mut received = Vec::new();
         for (row, local) in rows.nodes.iter().enumerate() {
             let node = subdomain.node(*local as usize);
-            let of_row = (row, whole.local(node));
+            let of_row = (row, whole.local_number(node));
             if row >= rows.owned() {
                 received.push(of_row);
             } else if subdomain.neighbours(node).any(|(_, other)| !subdomain.owns(other)) {

@@ -143,7 +143,7 @@ impl Domain {
 
     /// True if the loops prefetch coefficients.
     pub fn prefetches_coefficients(&self) -> bool {
-        self.code.ahead
+        self.code.prefetches
     }
 
     /// Returns the size of a domain in bytes, without the shared buffers.
@@ -159,7 +159,7 @@ impl Domain {
 
     /// Returns the number of bytes that an iteration moves, computed from the storage format: products, sweeps over
     /// both halves of the matrix, and a cycle over all grids. Every loop moves each of its vectors once.
-    pub fn moved(layout: &DomainLayout) -> u64 {
+    pub fn moved_bytes(layout: &DomainLayout) -> u64 {
         let mut moved = 0;
         for level in 0..LEVELS {
             let shape = VectorShape::new(layout.coarser(level).local);
@@ -211,11 +211,11 @@ impl Domain {
     pub fn solve(
         &mut self,
         place: &DomainExchangePoint<'_>,
-        until: StopCriteria<'_>,
+        stop_criteria: StopCriteria<'_>,
     ) -> Option<DomainSolution> {
         let shape = self.levels[0].shape();
         let mut watch = Stopwatch { seconds: [0.0; PARTS.len()], since: monotonic_nanos() };
-        let end = || until.stop.load(Ordering::Relaxed);
+        let end = || stop_criteria.stop.load(Ordering::Relaxed);
         self.x.fill(0.0);
         self.p.fill(0.0);
         self.multiply_p(place);
@@ -231,11 +231,13 @@ impl Domain {
         let mut norm = first;
         let mut rho = 0.0;
         let mut iterations = 0;
-        while iterations < until.iterations && norm / first > until.tolerance * (1.0 + 1e-6) {
+        while iterations < stop_criteria.iterations
+            && norm / first > stop_criteria.tolerance * (1.0 + 1e-6)
+        {
             if ended {
                 return None;
             }
-            if until.preconditioned {
+            if stop_criteria.preconditioned {
                 self.cycle(place, 0);
             } else {
                 let Level { r: level_r, x, .. } = &mut self.levels[0];
@@ -331,8 +333,9 @@ impl Domain {
         self.levels[0].matrix.scale_diagonal(factor);
         self.set_right_hand_side(&factor, layout, number);
         let max = [false, true].map(|preconditioned| {
-            let until = StopCriteria { iterations: 50, tolerance: 1e-12, preconditioned, stop };
-            self.solve(place, until).map_or(usize::MAX, |solved| solved.iterations)
+            let stop_criteria =
+                StopCriteria { iterations: 50, tolerance: 1e-12, preconditioned, stop };
+            self.solve(place, stop_criteria).map_or(usize::MAX, |solved| solved.iterations)
         });
         self.levels[0].matrix.set_diagonal(&before);
         self.set_right_hand_side(&|_| 1.0, layout, number);

@@ -6,7 +6,7 @@
 //! diagonal only later. The backward sweep therefore reads only half of the matrix. In a forward sweep from x = 0, the
 //! part above the diagonal contributes nothing.
 
-use super::matrix::{LANES, Matrix, OUTER, SIDE, VectorShape};
+use super::matrix::{LANES, Matrix, OUTER_SLOTS, SIDE_SLOTS, VectorShape};
 use crate::code::{compiled, prefetch_ahead};
 use nodegauge_kernels::isa::{InstructionSet, multiply_add};
 
@@ -65,8 +65,8 @@ unsafe fn load(from: *const f64) -> Lanes {
     unsafe { from.cast::<Lanes>().read_unaligned() }
 }
 
-/// Returns the numbers of x in the eight columns of slot `slot`; slot [`OUTER`] contains the neighbours in the same
-/// line.
+/// Returns the numbers of x in the eight columns of slot `slot`; slot [`OUTER_SLOTS`] contains the neighbours in the
+/// same line.
 ///
 /// # Safety
 /// `columns` must contain the columns of the slice, and `x` must have a readable number at each of them.
@@ -92,7 +92,7 @@ unsafe fn outer<S: InstructionSet, const ASK: bool, const BACKWARD: bool>(
     x: *const f64,
 ) -> Lanes {
     let mut sums = [[0.0; LANES]; 2];
-    for slot in 0..OUTER {
+    for slot in 0..OUTER_SLOTS {
         prefetch_ahead::<ASK, BACKWARD>(values.wrapping_add(slot * LANES));
         if slot % 2 == 0 {
             prefetch_ahead::<ASK, BACKWARD>(columns.wrapping_add(slot * LANES).cast());
@@ -155,8 +155,8 @@ unsafe fn forward_body<S: InstructionSet, const ASK: bool, const FROM_ZERO: bool
     let slices = a.shape.slices();
     let mut lower = a.lower.at(0);
     let mut upper = a.upper.at(0);
-    let mut below = a.below.at(0);
-    let mut above = a.above.at(0);
+    let mut below = a.below_columns.at(0);
+    let mut above = a.above_columns.at(0);
     let mut inverse = a.inverse.at(0);
     // SAFETY: slices are in the order of lines. The lines are within the vectors, with at least one slice before and
     // after them. The columns are computed for this shape.
@@ -164,19 +164,19 @@ unsafe fn forward_body<S: InstructionSet, const ASK: bool, const FROM_ZERO: bool
         for first in a.shape.lines() {
             for slice in 0..slices {
                 let at = first + slice * LANES;
-                prefetch_ahead::<ASK, false>(lower.add(OUTER * LANES));
+                prefetch_ahead::<ASK, false>(lower.add(OUTER_SLOTS * LANES));
                 prefetch_ahead::<ASK, false>(inverse);
                 let below_x = outer::<S, ASK, false>(lower, below, x);
-                let west = load(lower.add(OUTER * LANES));
+                let west = load(lower.add(OUTER_SLOTS * LANES));
                 let scale = load(inverse);
                 let right = load(r.add(at));
                 let mut rest: Lanes = std::array::from_fn(|lane| right[lane] - below_x[lane]);
                 if !FROM_ZERO {
-                    prefetch_ahead::<ASK, false>(upper.add(OUTER * LANES));
-                    let east = load(upper.add(OUTER * LANES));
+                    prefetch_ahead::<ASK, false>(upper.add(OUTER_SLOTS * LANES));
+                    let east = load(upper.add(OUTER_SLOTS * LANES));
                     let above_x = inner::<S>(
                         east,
-                        gather(above, OUTER, x),
+                        gather(above, OUTER_SLOTS, x),
                         outer::<S, ASK, false>(upper, above, x),
                     );
                     rest = std::array::from_fn(|lane| rest[lane] - above_x[lane]);
@@ -184,13 +184,13 @@ unsafe fn forward_body<S: InstructionSet, const ASK: bool, const FROM_ZERO: bool
                 let rest: Lanes = std::array::from_fn(|lane| rest[lane] * scale[lane]);
                 let step: Lanes = std::array::from_fn(|lane| -west[lane] * scale[lane]);
                 for lane in 0..LANES.min(points - slice * LANES) {
-                    let before = *x.add(*below.add(OUTER * LANES + lane) as usize);
+                    let before = *x.add(*below.add(OUTER_SLOTS * LANES + lane) as usize);
                     *x.add(at + lane) = multiply_add::<S>(step[lane], before, rest[lane]);
                 }
-                let below_x = inner::<S>(west, gather(below, OUTER, x), below_x);
+                let below_x = inner::<S>(west, gather(below, OUTER_SLOTS, x), below_x);
                 t.add(at).cast::<Lanes>().write_unaligned(below_x);
-                (lower, below) = (lower.add(SIDE * LANES), below.add(SIDE * LANES));
-                (upper, above) = (upper.add(SIDE * LANES), above.add(SIDE * LANES));
+                (lower, below) = (lower.add(SIDE_SLOTS * LANES), below.add(SIDE_SLOTS * LANES));
+                (upper, above) = (upper.add(SIDE_SLOTS * LANES), above.add(SIDE_SLOTS * LANES));
                 inverse = inverse.add(LANES);
             }
         }
@@ -211,20 +211,20 @@ unsafe fn backward_body<S: InstructionSet, const ASK: bool>(
     let points = a.shape.grid[0];
     let slices = a.shape.slices();
     let all = a.shape.all_slices();
-    let mut upper = a.upper.at(all * SIDE * LANES);
-    let mut above = a.above.at(all * SIDE * LANES);
+    let mut upper = a.upper.at(all * SIDE_SLOTS * LANES);
+    let mut above = a.above_columns.at(all * SIDE_SLOTS * LANES);
     let mut inverse = a.inverse.at(all * LANES);
     // SAFETY: the reasons of the forward sweep apply; this sweep starts at the end.
     unsafe {
         for first in a.shape.lines().rev() {
             for slice in (0..slices).rev() {
-                (upper, above) = (upper.sub(SIDE * LANES), above.sub(SIDE * LANES));
+                (upper, above) = (upper.sub(SIDE_SLOTS * LANES), above.sub(SIDE_SLOTS * LANES));
                 inverse = inverse.sub(LANES);
                 let at = first + slice * LANES;
-                prefetch_ahead::<ASK, true>(upper.add(OUTER * LANES));
+                prefetch_ahead::<ASK, true>(upper.add(OUTER_SLOTS * LANES));
                 prefetch_ahead::<ASK, true>(inverse);
                 let above_x = outer::<S, ASK, true>(upper, above, x);
-                let east = load(upper.add(OUTER * LANES));
+                let east = load(upper.add(OUTER_SLOTS * LANES));
                 let scale = load(inverse);
                 let right = load(r.add(at));
                 let below_x = load(t.add(at));
@@ -233,7 +233,7 @@ unsafe fn backward_body<S: InstructionSet, const ASK: bool>(
                 });
                 let step: Lanes = std::array::from_fn(|lane| -east[lane] * scale[lane]);
                 for lane in (0..LANES.min(points - slice * LANES)).rev() {
-                    let behind = *x.add(*above.add(OUTER * LANES + lane) as usize);
+                    let behind = *x.add(*above.add(OUTER_SLOTS * LANES + lane) as usize);
                     *x.add(at + lane) = multiply_add::<S>(step[lane], behind, rest[lane]);
                 }
             }
@@ -254,17 +254,17 @@ unsafe fn slice_product<S: InstructionSet, const ASK: bool>(
 ) -> Lanes {
     // SAFETY: the caller guarantees that the slice exists and that `at` is its position in vectors.
     unsafe {
-        let lower = a.lower.at(slice * SIDE * LANES);
-        let upper = a.upper.at(slice * SIDE * LANES);
-        let below = a.below.at(slice * SIDE * LANES);
-        let above = a.above.at(slice * SIDE * LANES);
+        let lower = a.lower.at(slice * SIDE_SLOTS * LANES);
+        let upper = a.upper.at(slice * SIDE_SLOTS * LANES);
+        let below = a.below_columns.at(slice * SIDE_SLOTS * LANES);
+        let above = a.above_columns.at(slice * SIDE_SLOTS * LANES);
         let below_x = outer::<S, ASK, false>(lower, below, x);
         let above_x = outer::<S, ASK, false>(upper, above, x);
         let sum = std::array::from_fn(|lane| below_x[lane] + above_x[lane]);
-        let west = gather(below, OUTER, x);
-        let east = gather(above, OUTER, x);
-        let sum = inner::<S>(load(lower.add(OUTER * LANES)), west, sum);
-        let sum = inner::<S>(load(upper.add(OUTER * LANES)), east, sum);
+        let west = gather(below, OUTER_SLOTS, x);
+        let east = gather(above, OUTER_SLOTS, x);
+        let sum = inner::<S>(load(lower.add(OUTER_SLOTS * LANES)), west, sum);
+        let sum = inner::<S>(load(upper.add(OUTER_SLOTS * LANES)), east, sum);
         inner::<S>(load(a.diagonal.at(slice * LANES)), load(x.add(at)), sum)
     }
 }

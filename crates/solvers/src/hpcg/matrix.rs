@@ -14,16 +14,16 @@ use nodegauge_os::is_end_requested;
 /// Number of rows of a slice.
 pub(crate) const LANES: usize = 8;
 /// Number of slots below (or above) the diagonal whose columns are outside the slice.
-pub(crate) const OUTER: usize = 12;
+pub(crate) const OUTER_SLOTS: usize = 12;
 /// Number of slots below (or above) the diagonal; the last one is for the neighbour in the same line.
-pub(crate) const SIDE: usize = OUTER + 1;
+pub(crate) const SIDE_SLOTS: usize = OUTER_SLOTS + 1;
 
 /// Steps from a point to its neighbours below the diagonal; the neighbour in the same line is last. The steps to
 /// neighbours above the diagonal have opposite signs.
-const BELOW: [[isize; 3]; SIDE] = {
-    let mut steps = [[0; 3]; SIDE];
+const BELOW: [[isize; 3]; SIDE_SLOTS] = {
+    let mut steps = [[0; 3]; SIDE_SLOTS];
     let mut slot = 0;
-    while slot < OUTER {
+    while slot < OUTER_SLOTS {
         let row = slot / 3;
         let x = slot as isize % 3 - 1;
         // The rows are the three lines of the previous plane, then the previous line in the same plane.
@@ -31,7 +31,7 @@ const BELOW: [[isize; 3]; SIDE] = {
         steps[slot] = [x, y, z];
         slot += 1;
     }
-    steps[OUTER] = [-1, 0, 0];
+    steps[OUTER_SLOTS] = [-1, 0, 0];
     steps
 };
 
@@ -91,15 +91,15 @@ const SLICES_UNCHECKED: usize = 1024;
 #[derive(Debug)]
 pub(crate) struct Matrix {
     pub shape: VectorShape,
-    /// Coefficients below the diagonal: [`SIDE`] slots of [`LANES`] coefficients per slice.
+    /// Coefficients below the diagonal: [`SIDE_SLOTS`] slots of [`LANES`] coefficients per slice.
     pub lower: Array<f64>,
     pub upper: Array<f64>,
     /// Diagonal coefficients, and their inverses: [`LANES`] per slice.
     pub diagonal: Array<f64>,
     pub inverse: Array<f64>,
     /// Columns of the coefficients, as indices into vectors, in the order of the coefficients.
-    pub below: Array<u32>,
-    pub above: Array<u32>,
+    pub below_columns: Array<u32>,
+    pub above_columns: Array<u32>,
 }
 
 impl Matrix {
@@ -113,12 +113,12 @@ impl Matrix {
         let slices = shape.all_slices();
         let mut matrix = Self {
             shape,
-            lower: Array::allocate(slices * SIDE * LANES)?,
-            upper: Array::allocate(slices * SIDE * LANES)?,
+            lower: Array::allocate(slices * SIDE_SLOTS * LANES)?,
+            upper: Array::allocate(slices * SIDE_SLOTS * LANES)?,
             diagonal: Array::allocate(slices * LANES)?,
             inverse: Array::allocate(slices * LANES)?,
-            below: Array::allocate(slices * SIDE * LANES)?,
-            above: Array::allocate(slices * SIDE * LANES)?,
+            below_columns: Array::allocate(slices * SIDE_SLOTS * LANES)?,
+            above_columns: Array::allocate(slices * SIDE_SLOTS * LANES)?,
         };
         matrix.fill(layout, domain);
         check_end_request()?;
@@ -148,16 +148,16 @@ impl Matrix {
                     let steps = steps.map(|step| sign * step);
                     for lane in (0..LANES).filter(|lane| first + lane < points) {
                         let coupled = exists([(first + lane) as isize, y, z], steps);
-                        side[(slice * SIDE + slot) * LANES + lane] =
+                        side[(slice * SIDE_SLOTS + slot) * LANES + lane] =
                             if coupled { -1.0 } else { 0.0 };
                     }
                 }
             }
-            for (side, sign) in [(&mut self.below, 1), (&mut self.above, -1)] {
+            for (side, sign) in [(&mut self.below_columns, 1), (&mut self.above_columns, -1)] {
                 for (slot, steps) in BELOW.iter().enumerate() {
                     let [dx, dy, dz] = steps.map(|step| sign * step);
                     let neighbour = shape.at([first as isize + dx, y + dy, z + dz]) as u32;
-                    let indices = &mut side[(slice * SIDE + slot) * LANES..][..LANES];
+                    let indices = &mut side[(slice * SIDE_SLOTS + slot) * LANES..][..LANES];
                     for (index, column) in indices.iter_mut().zip(neighbour..) {
                         *index = column;
                     }
@@ -194,6 +194,6 @@ impl Matrix {
 
     /// Returns the size of the rows in bytes.
     pub fn bytes(shape: &VectorShape) -> usize {
-        shape.all_slices() * LANES * ((2 * SIDE + 2) * 8 + 2 * SIDE * 4)
+        shape.all_slices() * LANES * ((2 * SIDE_SLOTS + 2) * 8 + 2 * SIDE_SLOTS * 4)
     }
 }

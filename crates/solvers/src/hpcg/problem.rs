@@ -11,7 +11,7 @@ pub const ITERATIONS: usize = 50;
 /// next finer one.
 pub const LEVELS: usize = 4;
 /// Divisor of the number of points of a domain in each direction.
-pub const MULTIPLE: usize = 1 << (LEVELS - 1);
+pub const POINTS_DIVISOR: usize = 1 << (LEVELS - 1);
 /// Minimum number of points of a domain in each direction, as in xhpcg.
 pub const MIN_POINTS: usize = 16;
 
@@ -81,14 +81,14 @@ impl DomainLayout {
     }
 }
 
-/// Parts of a set, in the order of [`Operations`] and of the measured times.
+/// Parts of a set, in the order of [`OperationCounts`] and of the measured times.
 pub const PARTS: [&str; 4] = ["ddot", "waxpby", "spmv", "mg"];
 
 /// Numbers of operations that HPCG counts for a set of [`ITERATIONS`], per part in [`PARTS`].
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Operations(pub [f64; PARTS.len()]);
+pub struct OperationCounts(pub [f64; PARTS.len()]);
 
-impl Operations {
+impl OperationCounts {
     /// Returns the operations of a set on this grid, as the reference code counts them. This program performs fewer
     /// operations.
     pub fn from_layout(layout: &DomainLayout) -> Self {
@@ -122,7 +122,7 @@ mod tests {
             (0..LEVELS).map(|level| layout.coarser(level).nonzeros()).collect();
         assert_eq!(nonzeros, [1_678_840.0, 198_904.0, 22_264.0, 2200.0]);
         let printed = [1.97919e7, 1.97919e7, 1.71242e8, 9.50444e8, 1.16127e9];
-        let operations = Operations::from_layout(&layout);
+        let operations = OperationCounts::from_layout(&layout);
         let all = operations.0.into_iter().chain([operations.total()]);
         for (ours, of_xhpcg) in all.zip(printed) {
             assert!((ours / of_xhpcg - 1.0).abs() < 1e-5, "{ours} {of_xhpcg}");

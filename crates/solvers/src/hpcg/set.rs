@@ -3,7 +3,7 @@
 use super::domain::{Domain, StopCriteria};
 use super::exchange::{DomainExchange, DomainExchangePoint};
 use super::problem::{DomainLayout, ITERATIONS, PARTS};
-use crate::array::finite;
+use crate::array::finite_or_none;
 use crate::code::LoopCode;
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::{Failure, Seconds};
@@ -31,7 +31,7 @@ pub struct SetResult {
     /// Time until all domains were created, seconds.
     pub setup_s: Seconds,
     /// True if the loops prefetched coefficients.
-    pub ahead: bool,
+    pub prefetches: bool,
     /// Results of HPCG's tests, if they were run.
     pub tests: Option<TestResults>,
     /// Number of iterations; `None` if the set was stopped early.
@@ -61,7 +61,7 @@ struct SetRequest<'a> {
     /// True if HPCG's tests have already been run; they are not run again.
     pub tested: bool,
     /// Criteria for the end of the iterations.
-    pub until: StopCriteria<'a>,
+    pub stop_criteria: StopCriteria<'a>,
 }
 
 impl DomainPlan<'_> {
@@ -78,13 +78,13 @@ impl DomainPlan<'_> {
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Option<(Sample, SetResult)>, Failure> {
         let stop = AtomicBool::new(false);
-        let until = StopCriteria {
+        let stop_criteria = StopCriteria {
             iterations: ITERATIONS,
             tolerance: 0.0,
             preconditioned: true,
             stop: &stop,
         };
-        let request = SetRequest { tested: is_tested, until };
+        let request = SetRequest { tested: is_tested, stop_criteria };
         let mut ask = stopping_check(interrupted, &stop);
         // SAFETY: the job computes, maps memory and synchronises only at the barrier of the team.
         let made = unsafe {
@@ -125,17 +125,22 @@ impl SetResult {
             domain.choose(&place, codes);
         }
         let tests = (!request.tested).then(|| TestResults {
-            departures: domain.symmetry_test(&place, member.index).map(finite),
-            iterations: domain.spectral_test(&place, layout, member.index, request.until.stop),
+            departures: domain.symmetry_test(&place, member.index).map(finite_or_none),
+            iterations: domain.spectral_test(
+                &place,
+                layout,
+                member.index,
+                request.stop_criteria.stop,
+            ),
         });
-        let solved = laps.time(|| domain.solve(&place, request.until));
+        let solved = laps.time(|| domain.solve(&place, request.stop_criteria));
         Ok(Self {
             setup_s: Seconds(setup_s),
-            ahead: domain.prefetches_coefficients(),
+            prefetches: domain.prefetches_coefficients(),
             tests,
             iterations: solved.map(|solved| solved.iterations),
-            residual: solved.and_then(|solved| finite(solved.residual)),
-            max_error: finite(domain.max_error()),
+            residual: solved.and_then(|solved| finite_or_none(solved.residual)),
+            max_error: finite_or_none(domain.max_error()),
             seconds: solved.unwrap_or_default().seconds,
         })
     }

@@ -1,8 +1,10 @@
 //! One complete solve by threads or ranks, from numbering the mesh points to checking the solution.
 
 use super::method::Method;
-use crate::array::{SharedArray, divisors, finite};
-use crate::cg::{Codes, IterationWork, PARTS, Solver, SolverEnd, State, Times, Tolerance};
+use crate::array::{SharedArray, divisors, finite_or_none};
+use crate::cg::{
+    IterationTimes, IterationWork, LoopCodes, PARTS, Solver, SolverEnd, SolverState, StopLimits,
+};
 use crate::code::LoopCode;
 use crate::context::{ThreadContext, Threads};
 use crate::elasticity::{Mesh, Stretch, Subdomain};
@@ -36,16 +38,16 @@ pub struct SolutionLoops {
     /// Storage format of the matrix.
     pub storage: Storage,
     /// True if the loops of products prefetch.
-    pub ahead: bool,
+    pub prefetches: bool,
     /// True if the loops of the preconditioner prefetch.
     pub preconditioner_ahead: bool,
 }
 
 impl SolutionLoops {
     /// Returns the variants of the loops for this processor.
-    pub fn codes(self) -> Codes {
-        Codes {
-            products: LoopCode::widest(self.ahead),
+    pub fn codes(self) -> LoopCodes {
+        LoopCodes {
+            products: LoopCode::widest(self.prefetches),
             preconditioner: LoopCode::widest(self.preconditioner_ahead),
         }
     }
@@ -59,7 +61,7 @@ pub struct SolutionJob {
     /// Storage format of the matrix; `None` to choose the faster one.
     pub storage: Option<Storage>,
     /// Criteria for stopping the solver.
-    pub tolerance: Tolerance,
+    pub tolerance: StopLimits,
     /// Storage format and loops; `None` to choose the fastest by measurement.
     pub loops: Option<SolutionLoops>,
     /// Preconditioner and order of elimination.
@@ -94,12 +96,12 @@ pub struct Solution {
 }
 
 /// Returns the indices of the parts of an iteration that move data.
-pub fn parts(work: &IterationWork) -> impl Iterator<Item = usize> {
+pub fn moving_parts(work: &IterationWork) -> impl Iterator<Item = usize> {
     (0..PARTS.len()).filter(|part| work.bytes[*part] > 0)
 }
 
 /// Solves the system. `at` is the index of the workers in the pool. Returns one sample per iteration, with the time of
-/// the iteration and the times of its [`parts`]; `None` if the user interrupts the solve.
+/// the iteration and the times of its [`moving_parts`]; `None` if the user interrupts the solve.
 ///
 /// # Errors
 /// Fails if memory cannot be mapped or a worker fails.
@@ -125,14 +127,14 @@ fn by_threads(
 ) -> Result<Option<(Solution, Vec<Sample>)>, Failure> {
     let Some(team) = pool.team(at) else { unreachable!("workers that are threads have a team") };
     let (unstored, halo) =
-        UnstoredSystem::assemble(team, Subdomain::whole(job.mesh), job, |_, _| SingleRank)?;
+        UnstoredSystem::assemble(team, Subdomain::whole_mesh(job.mesh), job, |_, _| SingleRank)?;
     let prepared = unstored.choose(team, &halo)?;
     let mut solver = prepared.solver(team, &halo)?;
     let mut state = solver.start();
     let mut samples = Vec::new();
     let mut count = 1;
     while state.end.is_none() {
-        if observer.interrupted() {
+        if observer.is_interrupted() {
             return Ok(None);
         }
         // SAFETY: the job computes and synchronises only at the barrier of the team. All threads of the team have
@@ -149,7 +151,7 @@ fn by_threads(
         count = iterations_until_check(sample.seconds.last().copied().unwrap_or(1.0));
         let share = state.residual.ln() / job.tolerance.residual.ln();
         let text = format!("iteration {}, residual {:.1e}", state.iterations, state.residual);
-        observer.progress(share.clamp(0.0, 1.0), &text);
+        observer.report_progress(share.clamp(0.0, 1.0), &text);
     }
     let Some(thread_team) = pool.team(at) else {
         unreachable!("workers that are threads have a team")
@@ -169,7 +171,7 @@ fn by_ranks(
     let shared = SharedHalo::allocate(job.mesh, ranks)?;
     // SAFETY: the job computes, allocates, makes system calls, and synchronises only at the barrier of the ranks.
     let solved = unsafe {
-        pool.sample(at, Interrupt::when(&mut || observer.interrupted()), |member, laps| {
+        pool.sample(at, Interrupt::when(&mut || observer.is_interrupted()), |member, laps| {
             let own_range = shared.rank_access(member.index);
             // The parent process, which waits for the ranks, handles interrupts.
             run_rank(member, laps, job, &own_range, grid, &mut || false)
@@ -190,7 +192,7 @@ fn by_mpi(
     job: &SolutionJob,
     observer: &mut dyn Observer,
 ) -> Result<Option<(Solution, Vec<Sample>)>, Failure> {
-    let timed = mpi_rank(world, job, &mut || observer.interrupted())?;
+    let timed = mpi_rank(world, job, &mut || observer.is_interrupted())?;
     let Some(timed) = timed else { unreachable!("the rank that sends the job is rank 0") };
     let sample = timed.sample((f64::NAN, f64::NAN));
     combine_ranks(&sample, timed)
@@ -198,7 +200,7 @@ fn by_mpi(
 
 /// Result of a rank: the solution and the times of the iterations. The inner value is `None` if the solve was
 /// interrupted.
-type RankSolution = Result<Option<(Solution, Vec<Times>)>, Failure>;
+type RankSolution = Result<Option<(Solution, Vec<IterationTimes>)>, Failure>;
 
 /// Runs this rank's part of a solve under an MPI launcher. Rank 0 gets the results of all ranks.
 fn mpi_rank(
@@ -257,7 +259,7 @@ fn as_rank(
     job: &SolutionJob,
     ranks: &impl Ranks,
     interrupted: &mut dyn FnMut() -> bool,
-) -> Result<Option<(Solution, Vec<Times>)>, Failure> {
+) -> Result<Option<(Solution, Vec<IterationTimes>)>, Failure> {
     let assembled =
         UnstoredSystem::assemble(context, subdomain, job, |part, rows| ranks.halo(part, rows));
     // A rank that cannot continue must not leave the other ranks waiting.
@@ -330,9 +332,9 @@ fn combine(solutions: &[Solution]) -> Solution {
 }
 
 /// Returns one sample per iteration. Each sample has the core-to-core round trips before and after the complete solve.
-fn iteration_samples(all: &Sample, times: &[Times], work: &IterationWork) -> Vec<Sample> {
-    let parts: Vec<usize> = parts(work).collect();
-    let of = |(number, iteration): (usize, &Times)| {
+fn iteration_samples(all: &Sample, times: &[IterationTimes], work: &IterationWork) -> Vec<Sample> {
+    let parts: Vec<usize> = moving_parts(work).collect();
+    let of = |(number, iteration): (usize, &IterationTimes)| {
         // The times before and after the iteration are used to detect interference.
         let seconds: Vec<f64> = std::iter::once(all.seconds[number])
             .chain(parts.iter().map(|part| iteration[1 + part]))
@@ -399,13 +401,13 @@ impl PreparedSystem {
         Solver::new(threads, &self.system, &self.matrix, &self.preconditioner, halo, codes)
     }
 
-    fn solution(&self, solver: &mut Solver<'_>, state: State, residual: f64) -> Solution {
+    fn solution(&self, solver: &mut Solver<'_>, state: SolverState, residual: f64) -> Solution {
         Solution {
             iterations: state.iterations,
             // The solution has ended, so the default is never used.
             end: state.end.unwrap_or(SolverEnd::Limit),
-            residual: finite(residual),
-            error: finite(self.system.error(solver.solution(), &Stretch)),
+            residual: finite_or_none(residual),
+            error: finite_or_none(self.system.error(solver.solution(), &Stretch)),
             setup_s: Seconds(self.setup.computed),
             memory_s: Seconds(self.setup.provided),
             loops: self.loops,
@@ -437,7 +439,12 @@ impl UnstoredSystem {
             Method::Diagonal => {
                 Preconditioner::diagonal(threads, &blocks, &system.rows, &mut clock)?
             }
-            _ => Preconditioner::incomplete(threads, &blocks, &system.rows, &mut clock)?,
+            _ => Preconditioner::incomplete_factorisation(
+                threads,
+                &blocks,
+                &system.rows,
+                &mut clock,
+            )?,
         };
         let setup = SetupSeconds::from_clock(&clock);
         check_end_request()?;
@@ -497,7 +504,9 @@ impl UnstoredSystem {
         let ways: Vec<(&Matrix, bool, f64)> = self
             .matrices
             .iter()
-            .flat_map(|(matrix, more)| [false, true].map(|ahead| (matrix, ahead, more.computed)))
+            .flat_map(|(matrix, more)| {
+                [false, true].map(|prefetches| (matrix, prefetches, more.computed))
+            })
             .collect();
         let rows = &self.system.rows;
         let end = EndCheck::default();
@@ -520,18 +529,18 @@ impl UnstoredSystem {
         let times = threads.run_and_collect(trial)?.swap_remove(0);
         check_end_request()?;
         let mut best = None;
-        for ((matrix, ahead, _), [seconds, cost]) in ways.iter().zip(times.products) {
+        for ((matrix, prefetches, _), [seconds, cost]) in ways.iter().zip(times.products) {
             let of_storage = &mut product_s[matrix.storage() as usize];
             *of_storage = Some(of_storage.map_or(seconds, |min: f64| min.min(seconds)));
             if best.is_none_or(|(_, _, min)| cost < min) {
-                best = Some((matrix.storage(), *ahead, cost));
+                best = Some((matrix.storage(), *prefetches, cost));
             }
         }
-        let Some((storage, ahead, _)) = best else {
+        let Some((storage, prefetches, _)) = best else {
             unreachable!("there is at least one storage format")
         };
         let [plain_s, ahead_s] = times.preconditioners;
-        Ok(SolutionLoops { storage, ahead, preconditioner_ahead: ahead_s < plain_s })
+        Ok(SolutionLoops { storage, prefetches, preconditioner_ahead: ahead_s < plain_s })
     }
 }
 
@@ -579,8 +588,8 @@ unsafe fn preconditioners(
         if end.is_ended(context, halo) {
             return best;
         }
-        for (ahead, min) in [false, true].into_iter().zip(&mut best) {
-            let code = LoopCode::widest(ahead);
+        for (prefetches, min) in [false, true].into_iter().zip(&mut best) {
+            let code = LoopCode::widest(prefetches);
             context.wait_for_all();
             let begun = monotonic_nanos();
             // SAFETY: both vectors have the rows of the rank, and every thread writes its own rows.
@@ -610,14 +619,14 @@ unsafe fn products(
 ) -> Vec<[f64; 2]> {
     let own = rows.thread_rows(context.thread);
     // SAFETY: the rows belong to this thread; x is read after the first barrier.
-    unsafe { x.part_mut(3 * own.start..3 * own.end) }.fill(1.0);
+    unsafe { x.slice_mut(3 * own.start..3 * own.end) }.fill(1.0);
     let mut best = vec![f64::INFINITY; ways.len()];
     for _ in 0..PRODUCTS_TIMED {
         if end.is_ended(context, halo) {
             break;
         }
-        for ((matrix, ahead, _), min) in ways.iter().zip(&mut best) {
-            let code = LoopCode::widest(*ahead);
+        for ((matrix, prefetches, _), min) in ways.iter().zip(&mut best) {
+            let code = LoopCode::widest(*prefetches);
             context.wait_for_all();
             let begun = monotonic_nanos();
             // SAFETY: x has all columns and y the rows; each thread writes its own rows.

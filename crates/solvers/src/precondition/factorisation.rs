@@ -7,7 +7,9 @@ use crate::code::{LoopCode, compiled};
 use crate::context::{ThreadContext, Threads};
 use crate::order::Numbering;
 use crate::setup_clock::SetupClock;
-use crate::sparse::{BLOCK, Blocks, Columns, PaddedBlock, SharedBlocks, prefetch_block, transpose};
+use crate::sparse::{
+    BLOCK, Blocks, PaddedBlock, RegisterBlock, SharedBlocks, prefetch_block, transpose,
+};
 use nodegauge_kernels::isa::InstructionSet;
 use nodegauge_measure::Failure;
 use nodegauge_os::is_end_requested;
@@ -107,7 +109,7 @@ impl<'a> Factorisation<'a> {
     #[inline(always)]
     unsafe fn inverse_block(&self, row: usize) -> &[f64; BLOCK] {
         // SAFETY: an eliminated row is not written again.
-        let block = unsafe { self.inverse.part(BLOCK * row..BLOCK * (row + 1)) };
+        let block = unsafe { self.inverse.slice(BLOCK * row..BLOCK * (row + 1)) };
         &block.as_chunks().0[0]
     }
 }
@@ -185,7 +187,7 @@ unsafe fn eliminate_row<S: InstructionSet>(
     // The shift increases only the diagonal.
     (0..3).for_each(|at| pivot[4 * at] *= 1.0 + factor.shift);
     // SAFETY: the caller guarantees the instruction set, here and below.
-    let mut of_pivot = unsafe { Columns::<S>::load(&pivot) };
+    let mut of_pivot = unsafe { RegisterBlock::<S>::load(&pivot) };
     // SAFETY: the caller guarantees that no other thread uses the row.
     let (slots, values) = unsafe { lower.row_mut(row) };
     for (number, each) in coupled.iter().enumerate() {
@@ -197,12 +199,12 @@ unsafe fn eliminate_row<S: InstructionSet>(
         let value = &mut values[number];
         // SAFETY: as above.
         unsafe {
-            let mut w = Columns::<S>::load(&blocks[each.position]);
+            let mut w = RegisterBlock::<S>::load(&blocks[each.position]);
             for Common { coupling, index } in each.common(common) {
                 let mine = &unscaled[*coupling as usize];
                 w.subtract_padded_product(mine, &theirs[*index as usize]);
             }
-            let mut scaled = Columns::<S>::zero();
+            let mut scaled = RegisterBlock::<S>::zero();
             scaled.add_product(&w, inverse);
             scaled.store(value);
             of_pivot.subtract_product(&w, value);
@@ -213,7 +215,7 @@ unsafe fn eliminate_row<S: InstructionSet>(
     // SAFETY: as above.
     unsafe { of_pivot.store(&mut pivot) };
     // SAFETY: as above.
-    let inverse = unsafe { factor.inverse.part_mut(BLOCK * row..BLOCK * (row + 1)) };
+    let inverse = unsafe { factor.inverse.slice_mut(BLOCK * row..BLOCK * (row + 1)) };
     invert_into(&pivot, inverse, good);
 }
 
@@ -507,7 +509,7 @@ mod tests {
     fn factorised(numbering: Numbering, general: bool) -> Factorised {
         let mut team = Team::start(&vec![Vec::new(); numbering.threads()]).unwrap();
         let mut clock = SetupClock::start();
-        let whole = Subdomain::whole(MESH);
+        let whole = Subdomain::whole_mesh(MESH);
         let made = System::assemble(&mut team, whole, numbering, &Stretch, false, &mut clock);
         let AssembledSystem { system: System { rows, .. }, blocks: matrix, .. } = made.unwrap();
         let mut factor = Factorisation::allocate(&mut team, &matrix, &rows, &mut clock).unwrap();
@@ -524,7 +526,7 @@ mod tests {
 
     /// Returns the numberings of [`MESH`] in every order, and a shuffled sequence with a single colour.
     fn numberings(threads: usize) -> Vec<Numbering> {
-        let whole = Subdomain::whole(MESH);
+        let whole = Subdomain::whole_mesh(MESH);
         let count = whole.known_nodes();
         let ordered = EliminationOrder::ALL.map(|order| Numbering::new(&whole, order, threads));
         // 89 and the number of nodes have no common divisor.
@@ -558,7 +560,7 @@ mod tests {
     fn most_rows_repeat_pattern_unless_shuffled() {
         let repetitions: Vec<usize> =
             numberings(1).into_iter().map(|rows| factorised(rows, false).repetitions).collect();
-        let nodes = MESH.count();
+        let nodes = MESH.point_count();
         assert!(repetitions[0] > nodes / 2, "{repetitions:?}");
         assert!(repetitions[EliminationOrder::ALL.len()] < nodes / 4, "{repetitions:?}");
     }

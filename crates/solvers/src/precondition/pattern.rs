@@ -107,11 +107,11 @@ impl Pattern {
         threads.run_and_collect(|context| {
             let own = OwnRows::from_numbering(numbering, context.thread);
             // SAFETY: the rows belong to this thread, here and below.
-            let repeats = unsafe { repeats.part_mut(own.range()) };
+            let repeats = unsafe { repeats.slice_mut(own.range()) };
             // SAFETY: as above.
-            let lower = unsafe { lower.part_mut(own.range()) };
+            let lower = unsafe { lower.slice_mut(own.range()) };
             // SAFETY: as above.
-            let upper = unsafe { upper.part_mut(own.range()) };
+            let upper = unsafe { upper.slice_mut(own.range()) };
             for stage in numbering.stages(context.thread) {
                 for row in stage.clone() {
                     let at = row - own.start;

@@ -7,7 +7,7 @@ use crate::context::Threads;
 use crate::order::Numbering;
 use crate::setup_clock::SetupClock;
 use nodegauge_kernels::isa::InstructionSet;
-use nodegauge_kernels::{Four, stream_copy};
+use nodegauge_kernels::{F64x4, stream_copy};
 use nodegauge_measure::Failure;
 use std::ops::Range;
 
@@ -86,7 +86,9 @@ impl SharedBlocks {
         let blocks = self.starts[row]..self.starts[row + 1];
         let numbers = BLOCK * blocks.start..BLOCK * blocks.end;
         // SAFETY: the caller meets the requirements of this function.
-        unsafe { (self.columns.part_mut(blocks), self.values.part_mut(numbers).as_chunks_mut().0) }
+        unsafe {
+            (self.columns.slice_mut(blocks), self.values.slice_mut(numbers).as_chunks_mut().0)
+        }
     }
 
     /// Writes zero to each page of a range of rows, which have not been written yet.
@@ -112,7 +114,7 @@ impl SharedBlocks {
         let blocks = self.starts[row]..self.starts[row + 1];
         let numbers = BLOCK * blocks.start..BLOCK * blocks.end;
         // SAFETY: the caller meets the requirements of this function.
-        unsafe { (self.columns.part(blocks), self.values.part(numbers).as_chunks().0) }
+        unsafe { (self.columns.slice(blocks), self.values.slice(numbers).as_chunks().0) }
     }
 
     /// Prefetches block `index` of a row, which other code may be writing.
@@ -208,9 +210,9 @@ impl PaddedBlock {
 }
 
 /// Block in three registers, one per column. The last lane of each register is undefined.
-pub(crate) struct Columns<S: InstructionSet>([S::Four; 3]);
+pub(crate) struct RegisterBlock<S: InstructionSet>([S::F64x4; 3]);
 
-impl<S: InstructionSet> Columns<S> {
+impl<S: InstructionSet> RegisterBlock<S> {
     /// Returns a block of zeros.
     ///
     /// # Safety
@@ -218,7 +220,7 @@ impl<S: InstructionSet> Columns<S> {
     #[inline(always)]
     pub unsafe fn zero() -> Self {
         // SAFETY: the caller guarantees the instruction set.
-        Self([unsafe { S::Four::splat(0.0) }; 3])
+        Self([unsafe { S::F64x4::splat(0.0) }; 3])
     }
 
     /// Loads a block.
@@ -231,9 +233,9 @@ impl<S: InstructionSet> Columns<S> {
         // SAFETY: the caller guarantees the instruction set, and all numbers are in the block.
         unsafe {
             Self([
-                S::Four::load(from),
-                S::Four::load(from.add(3)),
-                S::Four::load_three(from.add(6)),
+                S::F64x4::load(from),
+                S::F64x4::load(from.add(3)),
+                S::F64x4::load_three(from.add(6)),
             ])
         }
     }
@@ -276,7 +278,7 @@ impl<S: InstructionSet> Columns<S> {
         for (column, sum) in self.0.iter_mut().enumerate() {
             for (inner, lanes) in a.0.iter().enumerate() {
                 // SAFETY: the caller guarantees the instruction set.
-                *sum = unsafe { sum.add_product(*lanes, S::Four::splat(b[3 * inner + column])) };
+                *sum = unsafe { sum.add_product(*lanes, S::F64x4::splat(b[3 * inner + column])) };
             }
         }
     }
@@ -291,7 +293,7 @@ impl<S: InstructionSet> Columns<S> {
             for (inner, lanes) in a.0.iter().enumerate() {
                 let factor = b[3 * inner + column];
                 // SAFETY: the caller guarantees the instruction set.
-                *sum = unsafe { sum.subtract_product(*lanes, S::Four::splat(factor)) };
+                *sum = unsafe { sum.subtract_product(*lanes, S::F64x4::splat(factor)) };
             }
         }
     }
@@ -304,7 +306,7 @@ impl<S: InstructionSet> Columns<S> {
     pub unsafe fn subtract_padded_product(&mut self, a: &PaddedBlock, b: &[f64; BLOCK]) {
         // SAFETY: the caller guarantees the instruction set.
         unsafe {
-            let a = Self(a.0.each_ref().map(|column| S::Four::load(column.as_ptr())));
+            let a = Self(a.0.each_ref().map(|column| S::F64x4::load(column.as_ptr())));
             self.subtract_product(&a, b);
         }
     }

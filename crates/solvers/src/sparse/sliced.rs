@@ -118,7 +118,7 @@ unsafe fn fill_body<S: InstructionSet, const ASK: bool>(
     let spare = rows.map(|row| row.columns.first().copied().unwrap_or(0));
     for (number, place) in (starts[slice]..starts[slice + 1]).enumerate() {
         // SAFETY: the caller guarantees that no other code uses the slice.
-        let of_place = unsafe { columns.part_mut(LANES * place..LANES * (place + 1)) };
+        let of_place = unsafe { columns.slice_mut(LANES * place..LANES * (place + 1)) };
         for (lane, column) in of_place.iter_mut().enumerate() {
             *column = 3 * rows[lane].columns.get(number).copied().unwrap_or(spare[lane]);
         }

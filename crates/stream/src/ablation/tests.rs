@@ -44,7 +44,7 @@ fn measured<'a>(
 ) -> MeasuredSteps<'a> {
     let selected =
         SelectedRounds::from_rounds(rounds, &[false, true, true, true], CountingRounds::OneRegime);
-    let SelectedRounds { rounds: counted, is_settled: settled, .. } = selected;
+    let SelectedRounds { rounds: counted, has_enough_rounds: settled, .. } = selected;
     MeasuredSteps {
         steps,
         kernels: vec![Kernel::Copy, Kernel::Triad],
@@ -77,7 +77,7 @@ fn product_of_step_factors_is_the_total_factor() {
     let measured = measured(&steps, &rounds, &alone);
     let figures = measured.figures();
     let names: Vec<&str> = figures.iter().map(|m| m.name.as_str()).collect();
-    assert_eq!(names, ["binding", "loop", WHOLE, MEMCPY]);
+    assert_eq!(names, ["binding", "loop", TOTAL_FACTOR, MEMCPY]);
     let values: Vec<f64> = figures.iter().filter_map(|m| m.value).collect();
     assert!((values[0] * values[1] / values[2] - 1.0).abs() < 1e-12, "{values:?}");
     assert!((values[2] - 3.0).abs() < 1e-12 && (values[3] - 1.25).abs() < 1e-12, "{values:?}");
@@ -120,7 +120,7 @@ fn budget_for_ten_rounds_is_computed_from_the_round_time() {
     let pace =
         Pace { fixed: Duration::from_secs(9), round: Duration::from_millis(2500), kept: 1.0 };
     // Eleven rounds with the warm-up take 27.5 s; the shares of the policy are for the rounds and the setup.
-    let share = policy::EXPLAIN.measure.0 - policy::EXPLAIN.choose.0;
+    let share = policy::EXPLAIN.measurement_share.0 - policy::EXPLAIN.choice_share.0;
     assert_eq!(pace.enough(), Seconds((1.1f64 * 36.5 / share).ceil()));
     let moved = Pace { kept: 0.5, ..pace };
     assert_eq!(moved.enough(), Seconds((1.1f64 * 61.5 / share).ceil()));
@@ -137,6 +137,6 @@ fn rounds_of_another_regime_are_excluded() {
     rounds.extend(vec![of(390e-9); 4]);
     let selected =
         SelectedRounds::from_rounds(&rounds, &[false, true, true, true], CountingRounds::OneRegime);
-    let SelectedRounds { rounds: counted, is_settled: settled, .. } = selected;
+    let SelectedRounds { rounds: counted, has_enough_rounds: settled, .. } = selected;
     assert_eq!((counted.len(), settled), (11, true));
 }

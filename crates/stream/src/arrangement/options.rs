@@ -2,7 +2,7 @@
 
 use crate::kernels::{self, Element, Kernel, KernelShape, Prefetch, SideBySide, Stores};
 use crate::size::SizeSpec;
-use crate::tuner::Constraints;
+use crate::tuner::LoopConstraints;
 use nodegauge_arena::RequestedPages;
 use nodegauge_measure::Fraction;
 use nodegauge_measure::schedule::Budget;
@@ -50,7 +50,7 @@ impl Default for ArrayOptions {
 
 impl ArrayOptions {
     /// Returns the distinct kernels of a pass, in STREAM's order.
-    pub fn pass(&self) -> Vec<Kernel> {
+    pub fn pass_kernels(&self) -> Vec<Kernel> {
         let mut kernels = self.kernels.clone();
         if kernels.is_empty() {
             kernels.extend(kernels::STREAM);
@@ -61,9 +61,9 @@ impl ArrayOptions {
     }
 
     /// Returns the constraints on the loops.
-    pub(crate) fn constraints(&self) -> Constraints {
+    pub(crate) fn constraints(&self) -> LoopConstraints {
         let Self { stores, prefetch, side_by_side, .. } = *self;
-        Constraints { stores, prefetch, side_by_side }
+        LoopConstraints { stores, prefetch, side_by_side }
     }
 }
 
@@ -86,7 +86,7 @@ impl StreamOptions {
     /// Returns options for these arrays, with the kernels in the order of a pass.
     pub fn from_arrays(arrays: &ArrayOptions) -> Self {
         Self {
-            arrays: ArrayOptions { kernels: arrays.pass(), ..arrays.clone() },
+            arrays: ArrayOptions { kernels: arrays.pass_kernels(), ..arrays.clone() },
             policy: MemoryPolicy::Default,
             budget: Duration::from_secs(10).into(),
             loops: Vec::new(),
@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn pass_has_each_kernel_once_in_stream_order() {
         let asked = |kernels: &[Kernel]| {
-            ArrayOptions { kernels: kernels.to_vec(), ..ArrayOptions::default() }.pass()
+            ArrayOptions { kernels: kernels.to_vec(), ..ArrayOptions::default() }.pass_kernels()
         };
         assert_eq!(asked(&[]), kernels::STREAM);
         assert_eq!(

@@ -19,7 +19,7 @@ const DOUBLE_UNTIL: f64 = 0.5;
 pub(crate) struct PreparedTarget<T> {
     pub target: T,
     /// Elapsed time of the set-up.
-    pub setting_up: Duration,
+    pub setup_time: Duration,
     /// Result of the size check; `None` if the check was not made.
     pub check: Option<SizeCheck>,
 }
@@ -49,13 +49,13 @@ impl<T> TargetSetup<'_, T> {
         let begun = limits.elapsed();
         let target = (self.make)(arrangement)?;
         observer.check_interrupt()?;
-        Ok(PreparedTarget { target, setting_up: limits.elapsed() - begun, check: None })
+        Ok(PreparedTarget { target, setup_time: limits.elapsed() - begun, check: None })
     }
 }
 
 /// Returns the index of the kernel that is used for the size check and the progress display: Triad if the pass contains
 /// it, otherwise the first kernel.
-pub(crate) fn shown_kernel(loops: &[Loop]) -> usize {
+pub(crate) fn shown_kernel_index(loops: &[Loop]) -> usize {
     loops.iter().position(|each| each.kernel() == Kernel::Triad).unwrap_or(0)
 }
 
@@ -73,13 +73,13 @@ impl Arrangement {
     ) -> Result<PreparedTarget<T>, Failure> {
         // Figures of arrays smaller than STREAM's rule requires are suspect anyway and need no check.
         while self.size.follows_rule != Some(false) {
-            observer.phase("checking the size of the arrays");
+            observer.begin_phase("checking the size of the arrays");
             let target = (set_up.target)(&mut ready.target);
-            let shown = shown_kernel(target.loops());
+            let shown = shown_kernel_index(target.loops());
             let kernels = target.config().kernels.clone();
             ready.check = check::run(target, shown, set_up.count, limits, observer)?;
             // The set-up of doubled arrays takes twice as long as the last set-up.
-            let again = 2 * set_up.count * ready.setting_up;
+            let again = 2 * set_up.count * ready.setup_time;
             let in_time = limits.elapsed() + again < limits.budget.mul_f64(DOUBLE_UNTIL);
             let cached = ready.check.filter(SizeCheck::finds_cache);
             let twice = self.doubled_size(site).filter(|_| in_time && set_up.may_grow);

@@ -65,7 +65,7 @@ impl CompiledKernels {
             if let Some(i) = measured.iter().position(|m| m.name == name) {
                 all.push(measured.remove(i));
             } else if let Some(why) = made.outcome.as_ref().err().map(String::as_str).or(wrong) {
-                all.push(result::missing(&self.compiler, made.kernel, why));
+                all.push(result::missing_measurement(&self.compiler, made.kernel, why));
             }
         }
         all
@@ -129,7 +129,7 @@ impl<'a> KernelBuilder<'a> {
     ///
     /// # Errors
     /// Fails if the compiler does not exist or cannot be started, and if the user interrupts the run.
-    pub fn make(
+    pub fn build(
         &mut self,
         command: &CommandLine,
         interrupted: &dyn Fn() -> bool,
@@ -253,7 +253,7 @@ impl<'a> KernelBuilder<'a> {
         ];
         let job = Job {
             folder: self.scratch.path().to_owned(),
-            ..Job::new(self.self_test.with(words), self.limits.trial * MAX_ELAPSED_FACTOR)
+            ..Job::new(self.self_test.with_arguments(words), self.limits.trial * MAX_ELAPSED_FACTOR)
         };
         let output = run(&job, interrupted)?;
         Ok(match output.end {
@@ -273,9 +273,10 @@ impl<'a> KernelBuilder<'a> {
                     "{kernel} hangs: it exceeded {cpu_seconds} s of CPU time and was killed"
                 ))
             }
-            ChildEnd::Exited(status) => {
-                SelfTest::Failed(format!("{kernel} crashes: {}", nodegauge_os::describe(status)))
-            }
+            ChildEnd::Exited(status) => SelfTest::Failed(format!(
+                "{kernel} crashes: {}",
+                nodegauge_os::describe_exit_status(status)
+            )),
             ChildEnd::Killed(KillReason::TimedOut) if output.limit.is_zero() => {
                 SelfTest::Failed("not tested: no time is left".to_owned())
             }
@@ -315,14 +316,14 @@ mod tests {
         let kernels: Vec<Kernel> =
             KERNELS.iter().filter(|spec| spec.has_pass_loops()).map(|spec| spec.kernel).collect();
         let plain = CommandLine::new("cc", ["-O2"]);
-        let commands = [plain.clone(), plain.with(["-DPAGES=4"])];
+        let commands = [plain.clone(), plain.with_arguments(["-DPAGES=4"])];
         let cases =
             Element::ALL.iter().flat_map(|element| commands.iter().map(move |c| (element, c)));
         for (element, command) in cases {
             let passed = CommandLine::new("sh", ["-c", "echo passed"]);
             let mut builder =
-                KernelBuilder::open(passed, CompileLimits::USUAL, &kernels, *element).unwrap();
-            let made = builder.make(command, &|| false).unwrap();
+                KernelBuilder::open(passed, CompileLimits::DEFAULT, &kernels, *element).unwrap();
+            let made = builder.build(command, &|| false).unwrap();
             assert_eq!(made.refusal(), None);
             let loops = made.loops();
             assert_eq!(loops.len(), kernels.len());

@@ -39,7 +39,7 @@ pub struct ChosenCompiler {
     pub choice: CompilerChoice,
     /// True for a preset: a combination of flags that nodegauge adds. If the compiler rejects the flags, a preset is
     /// omitted, and a command of the user is an error.
-    pub preset: bool,
+    pub is_preset: bool,
 }
 
 impl CompilerChoice {
@@ -79,7 +79,7 @@ impl CompilerChoice {
             };
             for one in more {
                 if !chosen.iter().any(|known| known.choice.to_string() == one.to_string()) {
-                    chosen.push(ChosenCompiler { choice: one, preset: *choice == Self::All });
+                    chosen.push(ChosenCompiler { choice: one, is_preset: *choice == Self::All });
                 }
             }
         }
@@ -92,14 +92,15 @@ impl ChosenCompiler {
     /// Presets have no variants, because presets are for a comparison of flags.
     pub(super) fn with_pages(self, pages: &[SideBySide]) -> Vec<Self> {
         let mut all = vec![self];
-        if let Self { choice: CompilerChoice::Command(command), preset: false } = &all[0]
+        if let Self { choice: CompilerChoice::Command(command), is_preset: false } = &all[0]
             && command.macro_value(PAGES).is_none()
         {
             let several = pages.iter().filter_map(|pages| pages.above_one());
-            let more = several
-                .map(|count| CompilerChoice::Command(command.with([format!("-D{PAGES}={count}")])));
+            let more = several.map(|count| {
+                CompilerChoice::Command(command.with_arguments([format!("-D{PAGES}={count}")]))
+            });
             let more: Vec<CompilerChoice> = more.collect();
-            all.extend(more.into_iter().map(|choice| Self { choice, preset: false }));
+            all.extend(more.into_iter().map(|choice| Self { choice, is_preset: false }));
         }
         all
     }
@@ -108,7 +109,7 @@ impl ChosenCompiler {
 /// Adds the usual flags of the compiler's family to a command without flags.
 fn with_usual_flags(command: &CommandLine) -> CommandLine {
     if command.arguments().is_empty() {
-        command.with(presets::usual_flags(command.program()).iter().copied())
+        command.with_arguments(presets::usual_flags(command.program()).iter().copied())
     } else {
         command.clone()
     }
@@ -201,15 +202,15 @@ mod tests {
 
     #[test]
     fn requested_compiler_is_also_used_with_pages_side_by_side() {
-        let of = |text: &str, preset| {
+        let of = |text: &str, is_preset| {
             let pages = [SideBySide::ONE, SideBySide::new(4).unwrap()];
-            let chosen = ChosenCompiler { choice: text.parse().unwrap(), preset };
+            let chosen = ChosenCompiler { choice: text.parse().unwrap(), is_preset };
             let all = chosen.with_pages(&pages).into_iter();
             all.map(|compiler| compiler.choice.to_string()).collect::<Vec<_>>()
         };
         assert_eq!(of("cc -O2", false), ["cc -O2", "cc -O2 -DPAGES=4"]);
-        for (text, preset) in [("cc -O2", true), ("native", false), ("cc -D PAGES=2", false)] {
-            assert_eq!(of(text, preset).len(), 1, "{text}");
+        for (text, is_preset) in [("cc -O2", true), ("native", false), ("cc -D PAGES=2", false)] {
+            assert_eq!(of(text, is_preset).len(), 1, "{text}");
         }
         let pages = |text: &str| crate::kernels::compiled::side_by_side(&text.parse().unwrap());
         assert_eq!(pages("cc -DPAGES=8"), Some(8));
@@ -232,6 +233,6 @@ mod tests {
         assert_eq!(words.len(), 2 + gcc.variants.len());
         assert_eq!(words.last().map(String::as_str), Some("./cc -Dx"));
         // The user requested the plain variant by its command; it is therefore not a preset.
-        assert_eq!((chosen[0].preset, chosen[2].preset), (false, true));
+        assert_eq!((chosen[0].is_preset, chosen[2].is_preset), (false, true));
     }
 }

@@ -21,7 +21,7 @@ use nodegauge_gauge::series::Series;
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::{Limits, Turn, policy};
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome};
-use nodegauge_toolchain::nontemporal_memcpy_bytes;
+use nodegauge_toolchain::nontemporal_memcpy_min_bytes;
 
 /// Number of passes per turn that are kept.
 const KEPT_PASSES: usize = 2;
@@ -52,7 +52,7 @@ impl MeasuredKernels {
             return Ok(Vec::new());
         }
         point.set_loops(self.loops.clone())?;
-        let mut passes = (0..=due).map(|_| point.pass()).collect::<Result<Vec<_>, _>>()?;
+        let mut passes = (0..=due).map(|_| point.run_pass()).collect::<Result<Vec<_>, _>>()?;
         if self.begun {
             passes.remove(0);
         }
@@ -75,7 +75,7 @@ pub(super) fn run(
     let make = &mut |of: &Arrangement| of.prepare_point();
     let mut set_up = TargetSetup { make, target: |it| it, count: 1, may_grow: true };
     let mut ready = set_up.run(&arrangement, &limits, observer)?;
-    let until = limits.at(policy::COMPILED.choose);
+    let until = limits.time_at_share(policy::COMPILED.choice_share);
     let chosen = arrangement.choose(&mut ready.target, until, observer)?;
     let ready = arrangement.check_size(site, ready, &mut set_up, limits, observer)?;
     let PreparedTarget { target: mut point, check, .. } = ready;
@@ -83,14 +83,14 @@ pub(super) fn run(
     // The native kernels come first.
     let mut candidates = vec![MeasuredKernels::new(point.loops().to_vec())];
     candidates.extend(compiled.iter().map(|made| MeasuredKernels::new(made.loops())));
-    observer.phase("checking every element");
+    observer.begin_phase("checking every element");
     let begun = limits.elapsed();
     check_each(&mut point, &mut candidates)?;
-    let setting_up = limits.elapsed();
+    let setup_time = limits.elapsed();
     // The reserve is for the final check and, if values are wrong, for a check of each candidate.
-    let reserve = (setting_up - begun) / candidates.len() as u32;
+    let reserve = (setup_time - begun) / candidates.len() as u32;
     let limits = Limits { reserve, ..limits };
-    observer.phase("measuring native and compiled kernels, interleaved");
+    observer.begin_phase("measuring native and compiled kernels, interleaved");
     let mut series = Series::new(policy::COMPILED, limits, candidates.len());
     for cell in (1..candidates.len()).filter(|cell| !candidates[*cell].is_good()) {
         series.schedule.exclude(cell);
@@ -102,7 +102,7 @@ pub(super) fn run(
         settle(&mut point, &mut candidates)?;
     }
 
-    let stop = series.stop();
+    let stop = series.stop_reason();
     let mut outcome = Outcome::default();
     series.end(&mut outcome);
     for (i, (candidate, samples)) in
@@ -142,7 +142,7 @@ fn about_memcpy(
     if !compiled.iter().flat_map(CompiledKernels::loops).any(|each| calls_memcpy(&each)) {
         return None;
     }
-    let from = nontemporal_memcpy_bytes(&|| observer.interrupted())?;
+    let from = nontemporal_memcpy_min_bytes(&|| observer.is_interrupted())?;
     let config = point.config();
     let share = config.elements * config.element.bytes() / config.places.len().max(1) as u64;
     let does = if share >= from { "so memcpy uses them" } else { "so memcpy does not use them" };
@@ -163,7 +163,7 @@ fn check_each(
     for candidate in candidates.iter_mut().filter(|candidate| candidate.is_good()) {
         point.fill()?;
         point.set_loops(candidate.loops.clone())?;
-        point.pass()?;
+        point.run_pass()?;
         point.check()?;
         candidate.wrong = point.wrong.take();
     }

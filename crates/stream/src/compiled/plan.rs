@@ -7,9 +7,9 @@ use crate::GAUGE;
 use crate::arrangement::{Arrangement, StreamOptions};
 use crate::prediction::{self, ArraysCost};
 use crate::tuner;
-use nodegauge_analysis::expect::Figures;
+use nodegauge_analysis::expect::PossibleFigures;
 use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
-use nodegauge_measure::repeat::Stop;
+use nodegauge_measure::repeat::StopReason;
 use nodegauge_measure::schedule::{Limits, policy};
 use nodegauge_measure::{Failure, Fraction, Notice, NoticeId, Observer, Outcome, clock};
 use nodegauge_toolchain::presets::{self, InstalledCompiler};
@@ -73,7 +73,7 @@ pub fn check_installed<'a>(
 /// # Errors
 /// Fails if the environment variable has an invalid value.
 pub fn limits() -> Result<CompileLimits, Failure> {
-    let Ok(text) = std::env::var(LIMIT) else { return Ok(CompileLimits::USUAL) };
+    let Ok(text) = std::env::var(LIMIT) else { return Ok(CompileLimits::DEFAULT) };
     match text.parse::<f64>() {
         Ok(seconds) if (0.1..=86_400.0).contains(&seconds) => {
             Ok(CompileLimits::from_compile_time(Duration::from_secs_f64(seconds)))
@@ -112,20 +112,20 @@ pub fn compile_kernels(
         KernelBuilder::open(self_test, limits, &options.arrays.kernels, options.arrays.element)?;
     let mut made =
         CompiledVariants { variants: Vec::new(), notices: builder.notice().into_iter().collect() };
-    for ChosenCompiler { choice, preset } in chosen {
+    for ChosenCompiler { choice, is_preset } in chosen {
         let CompilerChoice::Command(command) = choice else { continue };
         if !made.variants.is_empty() && time.is_some_and(is_over) {
             let text = format!("{command}: left out, no time left to compile");
             made.notices.push(Notice::new(NoticeId::Budget, GAUGE, text));
             continue;
         }
-        observer.phase(&format!("compiling with {command}"));
-        let variant = match builder.make(command, &|| observer.interrupted()) {
+        observer.begin_phase(&format!("compiling with {command}"));
+        let variant = match builder.build(command, &|| observer.is_interrupted()) {
             Err(ToolchainError::Interrupted) => return Ok(None),
             other => other?,
         };
         match variant.refusal() {
-            Some(why) if *preset => {
+            Some(why) if *is_preset => {
                 let why = why.lines().next().unwrap_or_default();
                 let text = format!("{command}: left out, {why}");
                 made.notices.push(Notice::new(NoticeId::LeftOut, GAUGE, text));
@@ -138,7 +138,7 @@ pub fn compile_kernels(
 
 /// True if the user set a budget and the time for compilers is used up.
 fn is_over(limits: &Limits) -> bool {
-    limits.must_be_kept() && clock::now() > limits.at(COMPILE_UNTIL)
+    limits.must_be_kept() && clock::now() > limits.time_at_share(COMPILE_UNTIL)
 }
 
 /// Plan that measures native kernels and the kernels of compilers interleaved.
@@ -169,7 +169,7 @@ impl PlannedRun for CompiledPlan {
         self.arrangement.expected_cost(1)
     }
 
-    fn figures(&self, site: &Site) -> Vec<Figures> {
+    fn figures(&self, site: &Site) -> Vec<PossibleFigures> {
         self.arrangement.figures(site)
     }
 
@@ -182,10 +182,10 @@ impl PlannedRun for CompiledPlan {
             sets: 1,
             // The arrays are filled and checked for each compiler, and checked again at the end.
             refills: 2 * count + 1,
-            before: count,
+            passes_before_rounds: count,
             // Each compiler's loops are measured after the native loops, and each turn begins with a pass that is
             // discarded.
-            round: 4 * count,
+            passes_per_round: 4 * count,
         };
         let policy = policy::COMPILED;
         prediction::admit(site, &mut arrangement, cost, policy, fixed, &limits, observer)?;
@@ -195,7 +195,7 @@ impl PlannedRun for CompiledPlan {
             // The outcome without measurements is saved, so that the record shows that nothing was measured.
             return Ok(Outcome {
                 notices: arrangement.notices,
-                stop: Some(Stop::Interrupted),
+                stop: Some(StopReason::Interrupted),
                 ..Outcome::default()
             });
         };

@@ -87,7 +87,7 @@ pub(super) fn compile_command(
     let command = command.without_files(file);
     let flags = wanted.flags_on(architecture(machine), OutputFormat::C, &command);
     let files = ["-o", PROGRAM, source].map(str::to_owned);
-    command.with(flags).with(files)
+    command.with_arguments(flags).with_arguments(files)
 }
 
 /// Returns the architecture of the processor; x86-64 if the processor of a described machine is unknown.

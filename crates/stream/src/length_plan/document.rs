@@ -78,7 +78,7 @@ impl LengthPlanDocument {
             environment: plan.variables().into_iter().collect(),
             lengths: plan.lengths.iter().map(LengthEntry::new).collect(),
         };
-        Self { places: PlacesDocument::new(&site.topology, &plan.placed.ranks), plan: entry }
+        Self { places: PlacesDocument::new(&site.topology, &plan.rank_plan.ranks), plan: entry }
     }
 }
 

@@ -8,7 +8,7 @@ use nodegauge_analysis::facts::machine_changes;
 use nodegauge_gauge::Site;
 use nodegauge_measure::figure_names::stream;
 use nodegauge_measure::keys::shared;
-use nodegauge_measure::quantity::counted;
+use nodegauge_measure::quantity::count_in_words;
 use nodegauge_measure::record::{Figure, Measurement, Record, Status};
 use nodegauge_measure::{BytesPerSec, Fraction, Seconds};
 use nodegauge_placement::Placement;
@@ -47,7 +47,7 @@ impl PlannedRate {
 }
 
 /// Returns the rate of a run with these threads, from the best available source; `None` if no rate is known.
-pub(super) fn planned(
+pub(super) fn planned_rate(
     site: &Site,
     placement: &Placement,
     theoretical: Option<&Figure>,
@@ -121,7 +121,7 @@ fn published(site: &Site, threads: u32, theoretical: Option<&Figure>) -> Option<
 fn published_basis(node: &PublishedNode, share: Option<Fraction>) -> String {
     let share = share.map(|share| format!("{share} of the theoretical bandwidth, "));
     let title = node.to_string();
-    let threads = node.threads.map(|threads| counted(threads as usize, "thread"));
+    let threads = node.threads.map(|threads| count_in_words(threads as usize, "thread"));
     // Some settings contain the number of threads.
     let threads = threads.filter(|threads| !title.contains(threads.as_str()));
     let threads = threads.map(|threads| format!(", {threads}")).unwrap_or_default();

@@ -46,7 +46,7 @@ fn planned_lengths_follow_the_rule_or_the_memory_share_or_are_given() {
     let genoa = site(GENOA, Some("EPYC 9654"), None);
     let plan = plan_of(&genoa, &sized("430080000elements")).unwrap();
     assert_eq!(elements(&plan), [402_653_184, 430_080_000]);
-    let given = plan.chosen();
+    let given = plan.chosen_length();
     assert_eq!(
         (given.times_llc, given.follows_rule),
         (Some(430_080_000.0 * 8.0 / 805_306_368.0), Some(true))
@@ -60,17 +60,17 @@ fn planned_lengths_follow_the_rule_or_the_memory_share_or_are_given() {
     let small = site(SMALL_ROME, Some("EPYC 7F52"), Some(Bytes(377_810_000_000)));
     let small_plan = plan_of(&small, &sized("10000000000elements")).unwrap();
     assert_eq!(elements(&small_plan), [268_435_456, 9_445_250_000, 10_000_000_000]);
-    let share = small_plan.chosen().memory_share.unwrap();
+    let share = small_plan.chosen_length().memory_share.unwrap();
     assert_eq!(share.to_string(), "63.5 %");
     let by_share = plan_of(&small, &sized("60%")).unwrap();
     assert_eq!(elements(&by_share), [268_435_456, 9_445_250_000]);
-    assert_eq!(by_share.chosen().elements, 9_445_250_000);
-    assert_eq!(plan_of(&small, &sized("auto")).unwrap().chosen().elements, 268_435_456);
+    assert_eq!(by_share.chosen_length().elements, 9_445_250_000);
+    assert_eq!(plan_of(&small, &sized("auto")).unwrap().chosen_length().elements, 268_435_456);
     // 4 x 30.5 MiB / 8 B; the published length is four times as long.
     let phi = site(PHI, Some("Xeon Phi 7110P"), None);
     let phi_plan = plan_of(&phi, &sized("64000000elements")).unwrap();
     assert_eq!(elements(&phi_plan), [15_990_784, 64_000_000]);
-    assert!(phi_plan.chosen().compile.to_string().starts_with("icc -O3 -mmic -fopenmp "));
+    assert!(phi_plan.chosen_length().compile.to_string().starts_with("icc -O3 -mmic -fopenmp "));
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn fewer_threads_use_fewer_caches() {
 #[test]
 fn time_is_predicted_from_the_best_known_rate() {
     let genoa = site(GENOA, Some("EPYC 9654"), None);
-    let seconds = |plan: &LengthPlan| plan.chosen().seconds.unwrap().0;
+    let seconds = |plan: &LengthPlan| plan.chosen_length().seconds.unwrap().0;
     let request = compiled_by("gcc -O3 -DNTIMES=10 -DSTREAM_ARRAY_SIZE=430080000", sized("auto"));
     let newest = |_: &str, _: &str| None;
     let rate = Some(BytesPerSec(700e9));
@@ -108,7 +108,7 @@ fn time_is_predicted_from_the_best_known_rate() {
 fn compile_command_has_macros_memory_model_and_march() {
     let command = |processor: Option<&str>, request: &StreamRequest| {
         let plan = plan_of(&site(GENOA, processor, None), request).unwrap();
-        plan.chosen().compile.to_string()
+        plan.chosen_length().compile.to_string()
     };
     assert_eq!(
         command(Some("EPYC 9654"), &sized("430080000elements")),

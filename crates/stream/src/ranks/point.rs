@@ -4,7 +4,7 @@ use super::SharedStreamCoordinator;
 use super::protocol::{PassExtent, PassResult, Request, Response};
 use crate::config::{RankConfig, RankMemory};
 use crate::kernels::{Kernel, KernelShape, Loop};
-use crate::point::{PointSeen, native_loops};
+use crate::point::{PointObservations, native_loops};
 use crate::target::{RankObservations, Target, TargetConfig, TargetObservations};
 use nodegauge_arena::{ArenaError, ArrayShare};
 use nodegauge_machine::{CpuId, Topology};
@@ -94,7 +94,7 @@ impl Target for RanksPoint {
         &self.configs[0]
     }
 
-    fn processes(&self) -> u64 {
+    fn process_count(&self) -> u64 {
         self.configs.len() as u64
     }
 
@@ -114,11 +114,11 @@ impl Target for RanksPoint {
         self.set_kernels(kernels)
     }
 
-    fn pass(&mut self) -> Result<Sample, ArenaError> {
+    fn run_pass(&mut self) -> Result<Sample, ArenaError> {
         self.run(PassExtent::Whole)
     }
 
-    fn part(&mut self, part: ArrayShare) -> Result<Option<Sample>, ArenaError> {
+    fn run_part(&mut self, part: ArrayShare) -> Result<Option<Sample>, ArenaError> {
         self.run(PassExtent::Part { index: part.index, count: part.count }).map(Some)
     }
 
@@ -140,7 +140,7 @@ impl Target for RanksPoint {
             return Ok(self.seen.clone());
         }
         let responses = self.ask(|| Request::Inspect { point: self.number })?;
-        let parts: Vec<PointSeen> = responses
+        let parts: Vec<PointObservations> = responses
             .into_iter()
             .filter_map(|response| match response {
                 Response::Seen(seen) => Some(*seen),
@@ -164,7 +164,7 @@ impl RanksPoint {
         Ok(joint_sample(&parts.collect::<Vec<_>>()))
     }
 
-    fn combine(&self, parts: &[PointSeen]) -> TargetObservations {
+    fn combine(&self, parts: &[PointObservations]) -> TargetObservations {
         let mut nodes = Vec::new();
         for i in 0..self.configs[0].arrays {
             nodes.push(mean(&parts.iter().map(|part| &part.nodes[i]).collect::<Vec<_>>()));
@@ -172,7 +172,7 @@ impl RanksPoint {
         let wrong = parts.iter().enumerate().find_map(|(number, part)| {
             part.wrong.as_ref().map(|wrong| format!("rank {number}: {wrong}"))
         });
-        let together = PointSeen {
+        let combined = PointObservations {
             affinity: parts.iter().flat_map(|part| part.affinity.clone()).collect(),
             pages: mean(&parts.iter().map(|part| &part.pages).collect::<Vec<_>>()),
             // The field `ranks` contains the nodes of each rank's pages.
@@ -183,13 +183,13 @@ impl RanksPoint {
         };
         let ranks = parts.iter().enumerate();
         TargetObservations {
-            together,
+            combined,
             ranks: ranks.map(|(rank, part)| self.rank_seen(rank, part)).collect(),
         }
     }
 
     /// Returns the observations of one rank, with its own policy and its expected NUMA nodes.
-    fn rank_seen(&self, rank: usize, part: &PointSeen) -> RankObservations {
+    fn rank_seen(&self, rank: usize, part: &PointObservations) -> RankObservations {
         let cpus: BTreeSet<u32> =
             part.affinity.iter().flat_map(|thread| &thread.cpus).map(|cpu| cpu.0).collect();
         let policy = self.configs[rank].policy.clone();

@@ -1,7 +1,7 @@
 //! Requests and responses of ranks that measure.
 
 use crate::kernels::{Kernel, KernelShape};
-use crate::point::{PointSeen, Spans};
+use crate::point::{PointObservations, Spans};
 use crate::target::TargetConfig;
 use nodegauge_measure::interference::Cause;
 use nodegauge_team::rank_service::Protocol;
@@ -67,7 +67,7 @@ pub enum Response {
     /// Result of a pass.
     PassResult(PassResult),
     /// Placement and pages, as reported by the operating system.
-    Seen(Box<PointSeen>),
+    Seen(Box<PointObservations>),
 }
 
 /// Result of a pass in one rank.

@@ -42,7 +42,7 @@ impl Service for Rank {
             }
             Request::Check { point } => self.point(point)?.check()?,
             Request::Inspect { point } => {
-                return Ok(Response::Seen(Box::new(self.point(point)?.observed())));
+                return Ok(Response::Seen(Box::new(self.point(point)?.observations())));
             }
             Request::Release { point } => {
                 self.points.remove(&point);

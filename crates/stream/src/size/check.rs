@@ -76,21 +76,22 @@ pub(crate) fn run(
     limits: Limits,
     observer: &mut dyn Observer,
 ) -> Result<Option<SizeCheck>, ArenaError> {
-    if limits.elapsed() >= limits.budget.mul_f64(policy::SIZE.measure.0) {
+    if limits.elapsed() >= limits.budget.mul_f64(policy::SIZE.measurement_share.0) {
         return Ok(None);
     }
     let loops = target.loops().to_vec();
     let kernel = loops[i].kernel();
     target.set_loops(vec![loops[i].clone()])?;
     let limits = Limits { samples: None, ..limits };
-    let most = if targets == 1 { policy::SIZE.max } else { Some(policy::SIZE.min_rounds) };
+    let most = if targets == 1 { policy::SIZE.max_rounds } else { Some(policy::SIZE.min_rounds) };
     // The check belongs to the set-up, whose failure refuses the run; a series would keep a part of it.
-    let mut schedule = Schedule::new(RepetitionPolicy { max: most, ..policy::SIZE }, limits, 2);
+    let mut schedule =
+        Schedule::new(RepetitionPolicy { max_rounds: most, ..policy::SIZE }, limits, 2);
     let ran = schedule.run(observer, None, |turn| {
         let part = ArrayShare { index: 0, count: 1 + turn.cell };
-        let warm = target.part(part)?;
+        let warm = target.run_part(part)?;
         Ok::<_, ArenaError>(if warm.is_some() {
-            target.part(part)?.into_iter().collect()
+            target.run_part(part)?.into_iter().collect()
         } else {
             vec![]
         })
@@ -98,7 +99,7 @@ pub(crate) fn run(
     target.set_loops(loops)?;
     ran?;
     let rounds = schedule.rounds();
-    let clean = schedule.clean_rounds();
+    let clean = schedule.undisturbed_rounds();
     let counted =
         if clean.len() >= policy::SIZE.min_rounds { clean } else { (0..rounds.len()).collect() };
     let mut ratios: Vec<f64> = Vec::new();

@@ -136,7 +136,7 @@ impl Source {
     /// raised. With OpenMP, Fortran compilers put the arrays of a main program on the stack, which is much too small
     /// for them by default.
     pub fn raised_stack(&self) -> Option<StackLimit> {
-        stack::raised().filter(|_| self.output_format == OutputFormat::Fortran)
+        stack::raised_limit().filter(|_| self.output_format == OutputFormat::Fortran)
     }
 
     /// Returns the compilers to try if the user gives none.
@@ -245,7 +245,7 @@ impl StandardBuild {
 
 /// Returns the reason why a run of a program has no result. If the program ended by itself, the reason includes the
 /// remedy. The text contains `the program` instead of `path`, which is in a private folder.
-pub(super) fn reason(error: ToolchainError, path: &Path) -> String {
+pub(super) fn failure_reason(error: ToolchainError, path: &Path) -> String {
     let has_remedy = matches!(error, ToolchainError::Ended { .. });
     let failure = Failure::from(error);
     let problem = failure.problem();
@@ -274,12 +274,12 @@ pub fn build(
     // Ranks of the MPI source have one thread.
     let usual = if source.is_mpi { &FLAGS[..2] } else { &FLAGS[..] };
     let is_bare = command.arguments().is_empty();
-    let command = if is_bare { command.with(usual.iter().copied()) } else { command };
+    let command = if is_bare { command.with_arguments(usual.iter().copied()) } else { command };
     let flags = wanted.flags(source.output_format, &command);
-    let compiler = Compiler::find(command, CompileLimits::USUAL.version, interrupted)?;
+    let compiler = Compiler::find(command, CompileLimits::DEFAULT.version, interrupted)?;
     let mut sources = vec![source.path.as_path()];
     sources.extend(source.helpers.iter().map(PathBuf::as_path));
-    let limit = CompileLimits::USUAL.compile;
+    let limit = CompileLimits::DEFAULT.compile;
     let program = compiler.compile(limit, &sources, &flags, scratch, name, interrupted)?;
     Ok(StandardBuild { compiler, program, source: source.clone(), wanted })
 }

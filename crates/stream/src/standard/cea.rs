@@ -3,7 +3,7 @@
 
 use crate::GAUGE;
 use crate::config::StreamConfig;
-use nodegauge_gauge::view::grouped;
+use nodegauge_gauge::view::group_by_key;
 use nodegauge_measure::figure_names::stream::TEST;
 use nodegauge_measure::record::{Category, Measurement, Quoted};
 use nodegauge_measure::{Unit, printed};
@@ -32,7 +32,8 @@ pub(super) fn figures(
         let (Some(host), Some(rate), None) = (words.next(), words.next(), words.next()) else {
             break;
         };
-        let Some(rate) = rate.parse().ok().filter(|rate: &f64| printed::is_figure(*rate)) else {
+        let Some(rate) = rate.parse().ok().filter(|rate: &f64| printed::can_be_figure(*rate))
+        else {
             return Some(Err(format!("the rate of a process cannot be read: {line:?}")));
         };
         rates.push((host, rate));
@@ -77,7 +78,7 @@ fn count(text: &str, label: &str) -> Option<u64> {
 /// Returns the figure of each host: the mean rate of its processes.
 fn measurements(text: &str, rates: &[(&str, f64)], version: Option<String>) -> Vec<Measurement> {
     let mut all = Vec::new();
-    for (host, own) in grouped(rates.iter(), |(host, _)| *host) {
+    for (host, own) in group_by_key(rates.iter(), |(host, _)| *host) {
         let own: Vec<f64> = own.into_iter().map(|(_, rate)| rate * 1e6).collect();
         let mut config = StreamConfig {
             engine: Some("mpi_stream".to_owned()),

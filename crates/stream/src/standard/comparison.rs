@@ -25,7 +25,7 @@ use nodegauge_measure::keys::shared::CompilerConfig;
 use nodegauge_measure::progress::SharedObserver;
 use nodegauge_measure::record::{Machine, Measurement};
 use nodegauge_measure::regime::{self, Regime};
-use nodegauge_measure::repeat::Stop;
+use nodegauge_measure::repeat::StopReason;
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::{Limits, RepetitionPolicy, Turn, TurnFailure, policy};
 use nodegauge_measure::{Failure, Notice, NoticeId, Observer, Outcome, Seconds, stats};
@@ -83,9 +83,10 @@ pub(super) fn run<'a>(
     observer: &mut dyn Observer,
 ) -> Result<Outcome, Failure> {
     let NativeLoops { ready, chosen } = prepared;
-    let PreparedTarget { target: point, setting_up: filling, check } = ready;
+    let PreparedTarget { target: point, setup_time: filling, check } = ready;
     let several = if builds.len() == 1 { "a build" } else { &format!("{} builds", builds.len()) };
-    observer.phase(&format!("measuring native kernels and {several} of stream.c, interleaved"));
+    observer
+        .begin_phase(&format!("measuring native kernels and {several} of stream.c, interleaved"));
     let candidate = |build: &'a StandardBuild| MeasuredBuild {
         build,
         environment: build.environment(&arrangement.placement),
@@ -99,7 +100,10 @@ pub(super) fn run<'a>(
         parts: RUNS * builds.len(),
         part: 0,
         length: PART.0,
-        end: limits.samples.is_none().then(|| limits.at(policy::STANDARD.measure)),
+        end: limits
+            .samples
+            .is_none()
+            .then(|| limits.time_at_share(policy::STANDARD.measurement_share)),
         optional: !named,
         longest: Duration::ZERO,
         has_native_part: false,
@@ -119,7 +123,7 @@ pub(super) fn run<'a>(
 
     let seen = measured.observe()?;
     let native = &series.schedule.samples[0];
-    let stop = series.stop();
+    let stop = series.stop_reason();
     let evidence = StreamEvidence::new(site, &arrangement, &measured, &seen, native, stop);
     let evidence = StreamEvidence { chosen: chosen.as_ref(), check, lost, unchecked, ..evidence };
     let mut outcome = result::outcome(&evidence);
@@ -186,7 +190,7 @@ impl Turns<'_> {
             None => (None, limits.budget),
         };
         let limits = Limits { budget, samples: None, ..limits };
-        let policy = RepetitionPolicy { max: most, ..policy::STANDARD };
+        let policy = RepetitionPolicy { max_rounds: most, ..policy::STANDARD };
         let mut series = Series::new(policy, limits, 1 + self.candidates.len());
         let mut turn = |turn: Turn| match turn.cell {
             0 => self.native_part(&&observer).map_err(TurnFailure::from),
@@ -199,7 +203,11 @@ impl Turns<'_> {
             let mut native = |_: Turn| self.native_part(&&observer);
             series.remeasure(&[0], 1, &mut native, &&observer);
         }
-        series.set_stop(if self.samples.is_some() { Stop::Samples } else { Stop::Budget });
+        series.set_stop_reason(if self.samples.is_some() {
+            StopReason::Samples
+        } else {
+            StopReason::Budget
+        });
         Ok(series)
     }
 
@@ -220,17 +228,17 @@ impl Turns<'_> {
         }
         // A build has used the caches and the CPUs since the last native pass, so that a warm-up is necessary. It is
         // kept only the first time.
-        let mut passes = vec![self.point.pass()?];
+        let mut passes = vec![self.point.run_pass()?];
         loop {
             let taken = before + passes.len() - 1;
             let enough = match until {
                 Some(until) => taken >= until,
                 None => begun.elapsed() >= length && taken >= before + PASSES,
             };
-            if enough || observer.interrupted() {
+            if enough || observer.is_interrupted() {
                 break;
             }
-            passes.push(self.point.pass()?);
+            passes.push(self.point.run_pass()?);
         }
         let seconds = passes.iter().map(|pass| pass.seconds.iter().sum::<f64>());
         self.fastest = seconds.fold(self.fastest, f64::min);
@@ -251,12 +259,12 @@ impl Turns<'_> {
             return Ok(Vec::new());
         }
         self.has_native_part = false;
-        let before = self.point.round_trip()?;
+        let before = self.point.measure_round_trip()?;
         let begun = Instant::now();
         let limit = self.limit();
         let candidate = &mut self.candidates[i];
         let outcome = run_once(candidate, limit, observer);
-        let round_trips = (before, self.point.round_trip()?);
+        let round_trips = (before, self.point.measure_round_trip()?);
         self.longest = self.longest.max(begun.elapsed());
         self.length = begun.elapsed().clamp(PART.0, PART.1);
         match outcome {
@@ -312,9 +320,9 @@ fn run_once(
         .with_stack(build.source.raised_stack());
     let because = |error: ToolchainError| match error {
         ToolchainError::Interrupted => Unusable::Interrupted,
-        other => Unusable::Because(build::reason(other, path)),
+        other => Unusable::Because(build::failure_reason(other, path)),
     };
-    let text = program::run(&run, &|| observer.interrupted())
+    let text = program::run(&run, &|| observer.is_interrupted())
         .and_then(|output| output.success(""))
         .map_err(because)?
         .stdout;
@@ -327,7 +335,7 @@ fn all_regimes(native: &[Sample], candidates: &[MeasuredBuild<'_>]) -> Vec<Regim
     let of_native = native.iter().map(|sample| sample.round_trips);
     let runs = candidates.iter().flat_map(|candidate| &candidate.runs);
     let all = of_native.chain(runs.map(|run| run.round_trips));
-    regime::regimes(&all.flat_map(|(before, after)| [before, after]).collect::<Vec<_>>())
+    regime::find_regimes(&all.flat_map(|(before, after)| [before, after]).collect::<Vec<_>>())
 }
 
 /// Inputs from which the figures of builds are computed.
@@ -351,7 +359,7 @@ impl FigureInputs<'_> {
         let runs = &candidate.runs;
         let Some(first) = runs.first() else {
             let why = lost.map_or_else(|| "the program did not run".to_owned(), Failure::problem);
-            return figures::missing(&self.config(candidate, None, f64::NAN), &why);
+            return figures::missing_measurements(&self.config(candidate, None, f64::NAN), &why);
         };
         let groups = group(runs, self.regimes);
         let chosen = groups
@@ -359,7 +367,7 @@ impl FigureInputs<'_> {
             .find(|group| regime::may_share_regime(group.round_trip, self.native))
             .or_else(|| groups.iter().max_by_key(|group| group.runs.len()));
         let trip = chosen.map_or(f64::NAN, |group| group.round_trip);
-        let counting: Vec<&StreamOutput> = match chosen {
+        let counted_outputs: Vec<&StreamOutput> = match chosen {
             Some(group) => group.runs.iter().map(|run| &run.output).collect(),
             None => runs.iter().map(|run| &run.output).collect(),
         };
@@ -367,9 +375,9 @@ impl FigureInputs<'_> {
         let wanted = Some(&candidate.build.wanted);
         let expected = ExpectedOutput { wanted, threads, llc: self.llc, is_saved: false };
         // A failed check of any run makes the result invalid, even if another run was the fastest.
-        let mut validity = figures::judge(&first.output, &expected);
+        let mut validity = figures::output_validity(&first.output, &expected);
         for run in &runs[1..] {
-            let other = figures::judge(&run.output, &expected);
+            let other = figures::output_validity(&run.output, &expected);
             for reason in other.reasons {
                 if !validity.reasons.contains(&reason) {
                     validity.add(other.status, reason);
@@ -399,7 +407,7 @@ impl FigureInputs<'_> {
         });
         let moved = |run: &&BuildRun| {
             let (before, after) = run.round_trips;
-            before.is_finite() && regime::assign(self.regimes, before, after).is_none()
+            before.is_finite() && regime::regime_index(self.regimes, before, after).is_none()
         };
         figures::measurements(&BuildRuns {
             disturbed: runs
@@ -407,7 +415,7 @@ impl FigureInputs<'_> {
                 .filter(|run| chosen.is_some() && moved(run))
                 .map(|run| (&run.output, Cause::Moved.to_string()))
                 .collect(),
-            counting,
+            counted_outputs,
             regimes: regimes.collect(),
             config: self.config(candidate, Some(&first.output), trip),
             validity,
@@ -461,7 +469,7 @@ fn group<'a>(runs: &'a [BuildRun], regimes: &[Regime]) -> Vec<RunGroup<'a>> {
     (0..regimes.len())
         .filter_map(|i| {
             let of = |run: &&BuildRun| {
-                regime::assign(regimes, run.round_trips.0, run.round_trips.1) == Some(i)
+                regime::regime_index(regimes, run.round_trips.0, run.round_trips.1) == Some(i)
             };
             let runs: Vec<&BuildRun> = runs.iter().filter(of).collect();
             let trips: Vec<f64> =
@@ -484,7 +492,7 @@ mod tests {
     fn runs_are_grouped_by_regime_and_runs_with_moved_cpus_are_left_out() {
         let (near, far) = (115e-9, 390e-9);
         let runs = [run(near, near), run(far, far), run(near, far), run(near, near)];
-        let regimes = regime::regimes(&[near, near, far, far, near, far, near, near]);
+        let regimes = regime::find_regimes(&[near, near, far, far, near, far, near, near]);
         let groups = group(&runs, &regimes);
         let sizes: Vec<usize> = groups.iter().map(|group| group.runs.len()).collect();
         assert_eq!(sizes, [2, 1]);

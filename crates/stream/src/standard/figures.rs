@@ -8,7 +8,7 @@
 use crate::config::StreamConfig;
 use crate::kernels::{Kernel, STREAM};
 use crate::result;
-use crate::size::{RULE_ELEMENTS, RULE_FACTOR};
+use crate::size::{MIN_ARRAY_ELEMENTS, MIN_CACHE_MULTIPLE};
 use crate::standard::build::BuildArrays;
 use crate::standard::output::{OutputFormat, ReportedCheck, StreamOutput};
 use nodegauge_arena::ArrayLayout;
@@ -37,7 +37,7 @@ pub struct ExpectedOutput<'a> {
 }
 
 /// Returns the validity of an output, with all reasons for doubt.
-pub fn judge(output: &StreamOutput, expected: &ExpectedOutput<'_>) -> Validity {
+pub fn output_validity(output: &StreamOutput, expected: &ExpectedOutput<'_>) -> Validity {
     let mut validity = Validity::valid();
     let name = output.output_format.engine();
     match &output.check {
@@ -55,7 +55,7 @@ pub fn judge(output: &StreamOutput, expected: &ExpectedOutput<'_>) -> Validity {
         }
     }
     let sound = output.max_finite_passes();
-    if output.ntimes > Some(sound) || output.not_finite {
+    if output.ntimes > Some(sound) || output.has_non_finite {
         let passes = output.ntimes.map(|n| format!(" after {n} passes")).unwrap_or_default();
         let of_type = output.element.map(|of| format!("{} ", of.name())).unwrap_or_default();
         validity.invalid(format!(
@@ -67,18 +67,18 @@ pub fn judge(output: &StreamOutput, expected: &ExpectedOutput<'_>) -> Validity {
         validity.invalid(format!("the table contradicts itself: the rate of {kernel} is not its bytes divided by its minimum time"),
         );
     }
-    if output.obsolete_macro {
+    if output.has_obsolete_macro {
         validity.suspect("built with -DN, which has no effect; use -DSTREAM_ARRAY_SIZE");
     }
     check_parameters(output, expected, &mut validity);
     let times = times_llc(output, expected.llc);
-    let is_short = output.elements.is_some_and(|elements| elements < RULE_ELEMENTS);
-    if is_short || times.is_some_and(|times| times < RULE_FACTOR * 0.999) {
+    let is_short = output.elements.is_some_and(|elements| elements < MIN_ARRAY_ELEMENTS);
+    if is_short || times.is_some_and(|times| times < MIN_CACHE_MULTIPLE * 0.999) {
         let cache = times
             .map(|times| format!(", {times:.2} times the last-level caches in use"))
             .unwrap_or_default();
         validity.suspect(format!(
-            "arrays have {} elements{cache}; STREAM's rule requires {RULE_FACTOR:.0} times the \
+            "arrays have {} elements{cache}; STREAM's rule requires {MIN_CACHE_MULTIPLE:.0} times the \
                  caches and a million elements",
             number(output.elements)
         ));
@@ -128,7 +128,7 @@ fn check_parameters(output: &StreamOutput, expected: &ExpectedOutput<'_>, validi
             validity.suspect(format!("built without OpenMP: one thread instead of {threads}"))
         }
         Some((_, counted)) if counted != threads => {
-            let requested = quantity::counted(threads as usize, "thread");
+            let requested = quantity::count_in_words(threads as usize, "thread");
             validity.suspect(format!("{requested} requested, but {name} counted {counted}"))
         }
         _ => {}
@@ -158,7 +158,7 @@ pub fn config(output: &StreamOutput, llc: Option<f64>) -> StreamConfig {
 /// Runs of a build, from which the standard results of all four kernels are computed.
 pub(crate) struct BuildRuns<'a> {
     /// Outputs that count, in chronological order.
-    pub counting: Vec<&'a StreamOutput>,
+    pub counted_outputs: Vec<&'a StreamOutput>,
     /// Outputs that do not count, with the reason.
     pub disturbed: Vec<(&'a StreamOutput, String)>,
     /// Outputs by regime, with the round trip and the share of each regime; empty if there was only one regime.
@@ -182,7 +182,7 @@ fn rates(outputs: &[&StreamOutput], i: usize) -> Vec<f64> {
 }
 
 fn one(runs: &BuildRuns<'_>, i: usize) -> Measurement {
-    let mut m = standard(STREAM[i]).with_samples(Quoted::Best, rates(&runs.counting, i));
+    let mut m = standard(STREAM[i]).with_samples(Quoted::Best, rates(&runs.counted_outputs, i));
     if let Some(machine) = runs.machine {
         m = add_memory_limit(m, machine, runs.config.numa.as_ref());
     }
@@ -200,7 +200,8 @@ fn one(runs: &BuildRuns<'_>, i: usize) -> Measurement {
         validity.invalid(reason);
     }
     let mut config = runs.config.clone();
-    let fastest = runs.counting.iter().max_by(|x, y| x.lines[i].rate.total_cmp(&y.lines[i].rate));
+    let fastest =
+        runs.counted_outputs.iter().max_by(|x, y| x.lines[i].rate.total_cmp(&y.lines[i].rate));
     let keeps_text = runs.keeps_text && STREAM[i] == Kernel::Triad;
     config.printed = fastest.filter(|_| keeps_text).map(|output| output.text.clone());
     config.times_s = fastest.map(|output| {
@@ -240,19 +241,22 @@ fn standard(kernel: Kernel) -> Measurement {
 /// the user may have given.
 pub fn saved_measurements(output: &StreamOutput, machine: &Machine) -> Vec<Measurement> {
     measurements(&BuildRuns {
-        counting: vec![output],
+        counted_outputs: vec![output],
         disturbed: Vec::new(),
         regimes: Vec::new(),
         config: config(output, None),
-        validity: judge(output, &ExpectedOutput { is_saved: true, ..ExpectedOutput::default() }),
+        validity: output_validity(
+            output,
+            &ExpectedOutput { is_saved: true, ..ExpectedOutput::default() },
+        ),
         machine: Some(machine),
         keeps_text: false,
     })
 }
 
 /// Returns measurements without a value, with the reason why there is none.
-pub(crate) fn missing(config: &StreamConfig, reason: &str) -> Vec<Measurement> {
-    STREAM.iter().map(|kernel| standard(*kernel).config(config).missing(reason)).collect()
+pub(crate) fn missing_measurements(config: &StreamConfig, reason: &str) -> Vec<Measurement> {
+    STREAM.iter().map(|kernel| standard(*kernel).config(config).without_value(reason)).collect()
 }
 
 #[cfg(test)]
@@ -318,7 +322,7 @@ mod tests {
             ]
         );
         let absent = StreamOutput { check: ReportedCheck::Absent, ..recorded!("gcc-2t") };
-        let own = judge(&absent, &ExpectedOutput::default());
+        let own = output_validity(&absent, &ExpectedOutput::default());
         assert!(own.status == Status::Invalid && own.reasons[0].contains("does not report"));
     }
 
@@ -346,21 +350,21 @@ mod tests {
             llc: Some(64e6),
             ..ExpectedOutput::default()
         };
-        assert_eq!(judge(&output, &expected), Validity::valid());
-        let four = judge(&output, &ExpectedOutput { threads: Some(4), ..expected });
+        assert_eq!(output_validity(&output, &expected), Validity::valid());
+        let four = output_validity(&output, &ExpectedOutput { threads: Some(4), ..expected });
         assert_eq!(four.reasons, ["4 threads requested, but stream.c counted 2"]);
         let serial = StreamOutput { threads: None, ..output.clone() };
         assert_eq!(
-            judge(&serial, &expected).reasons,
+            output_validity(&serial, &expected).reasons,
             ["built without OpenMP: one thread instead of 2"]
         );
         let other = BuildArrays { elements: 10_000_000, ..wanted };
-        let other = judge(&output, &ExpectedOutput { wanted: Some(&other), ..expected });
+        let other = output_validity(&output, &ExpectedOutput { wanted: Some(&other), ..expected });
         assert_eq!(other.status, Status::Invalid);
-        let small = judge(&output, &ExpectedOutput { llc: Some(512e6), ..expected });
+        let small = output_validity(&output, &ExpectedOutput { llc: Some(512e6), ..expected });
         assert_eq!(small.status, Status::Suspect);
         assert!(small.reasons[0].contains("1.05 times the last-level caches"), "{small:?}");
-        let old = StreamOutput { obsolete_macro: true, ..output };
-        assert!(judge(&old, &expected).reasons[0].contains("-DN"));
+        let old = StreamOutput { has_obsolete_macro: true, ..output };
+        assert!(output_validity(&old, &expected).reasons[0].contains("-DN"));
     }
 }

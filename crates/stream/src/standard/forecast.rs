@@ -11,7 +11,7 @@ use crate::kernels::{Kernel, KernelShape, STREAM, STREAM_ARRAYS, Stores};
 use crate::point::StreamPoint;
 use crate::prediction::COMPILE_TIME;
 use crate::target::TargetConfig;
-use crate::tuner::{self, Breadth, Constraints};
+use crate::tuner::{self, Breadth, LoopConstraints};
 use nodegauge_arena::ArenaError;
 use nodegauge_measure::schedule::{Limits, PredictedTime};
 use nodegauge_measure::{Bytes, BytesPerSec, Failure, Seconds, clock};
@@ -79,7 +79,7 @@ impl ProbedRates {
         let filling = clock::now().saturating_duration_since(begun);
         let mut rates = Vec::new();
         for _ in 0..=PASSES {
-            let seconds: f64 = point.pass()?.seconds.iter().sum();
+            let seconds: f64 = point.run_pass()?.seconds.iter().sum();
             rates.push((counted * elements) as f64 / seconds);
         }
         Ok(Self {
@@ -92,7 +92,7 @@ impl ProbedRates {
 
 /// Returns STREAM's kernels with the loops that are presumably the fastest.
 fn kernels() -> Vec<(Kernel, KernelShape)> {
-    let shapes = tuner::candidates(Constraints::default(), Breadth::Likely);
+    let shapes = tuner::candidate_shapes(LoopConstraints::default(), Breadth::Likely);
     let fast = shapes.iter().find(|shape| shape.stores == Stores::NonTemporal).or(shapes.first());
     let Some(shape) = fast else { return Vec::new() };
     STREAM.iter().map(|kernel| (*kernel, *shape)).collect()
@@ -102,7 +102,7 @@ fn kernels() -> Vec<(Kernel, KernelShape)> {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Forecast {
     /// Shortest possible time until the first run of each build has ended.
-    pub least: Duration,
+    pub min: Duration,
     /// Likely time until the first run of each build has ended, with compilation, at the slowest rate and with regular
     /// stores.
     pub likely: Duration,
@@ -132,13 +132,13 @@ impl Forecast {
             least = least + arrays + NATIVE_TIME;
             likely = likely + arrays + Seconds(NATIVE_PASSES * pass / rates.slowest.0);
         }
-        Self { least: least.duration(), likely: likely.duration() }
+        Self { min: least.duration(), likely: likely.duration() }
     }
 
     /// Refuses a run that would exceed its budget; otherwise returns a remark for the message that announces the run.
     /// The run is not shortened: STREAM's rule fixes the length of the arrays, and the source the number of passes.
     pub(super) fn check(self, limits: &Limits) -> Result<String, Failure> {
-        let time = PredictedTime { min: self.least, likely: self.likely };
+        let time = PredictedTime { min: self.min, likely: self.likely };
         limits.admit_as_planned(time, "fewer passes (-DNTIMES), or smaller arrays (--size)")
     }
 }
@@ -163,18 +163,20 @@ mod tests {
         // 80 bytes per element and pass: 1e9 elements take 0.8 s per pass at best, 8/7 s at the slowest rate, and 1.6 s
         // at that rate with regular stores.
         let one = Forecast::new(RATES, &wanted(1_000_000_000, 100), 1, true);
-        assert_eq!(one.least, Duration::from_secs_f64(1.0 + 0.5 + 1.0 + 80.0));
+        assert_eq!(one.min, Duration::from_secs_f64(1.0 + 0.5 + 1.0 + 80.0));
         let likely = 1.0 + 25.0 * 8.0 / 7.0 + 1.0 + 160.0 + 1.0;
         assert!((one.likely.as_secs_f64() - likely).abs() < 1e-6, "{:?}", one.likely);
         let two = Forecast::new(RATES, &wanted(1_000_000_000, 100), 2, false);
-        assert_eq!(two.least, Duration::from_secs_f64(2.0 * 81.0));
+        assert_eq!(two.min, Duration::from_secs_f64(2.0 * 81.0));
     }
 
     #[test]
     fn short_budget_is_refused_and_sufficient_budget_is_named() {
         let forecast = Forecast::new(RATES, &wanted(800_000_000, 100), 1, true);
-        let asked =
-            |seconds| Limits { asked: true, ..Limits::new(Duration::from_secs_f64(seconds), None) };
+        let asked = |seconds| Limits {
+            is_set_by_user: true,
+            ..Limits::new(Duration::from_secs_f64(seconds), None)
+        };
         let refused = forecast.check(&asked(8.0)).unwrap_err();
         assert_eq!(
             refused.message,

@@ -21,7 +21,10 @@ pub struct ContradictedByText {
 ///
 /// # Errors
 /// Fails if the text contradicts the user.
-pub fn complete(known: &KnownRun, output: &mut StreamOutput) -> Result<(), ContradictedByText> {
+pub fn add_known_properties(
+    known: &KnownRun,
+    output: &mut StreamOutput,
+) -> Result<(), ContradictedByText> {
     let given_size = known.element.map(|Bytes(bytes)| bytes);
     let printed_size = output.element.map(Element::bytes);
     check_agreement("--element", given_size, printed_size, "bytes in an element")?;
@@ -136,7 +139,7 @@ mod tests {
             let (mut output, whole) = (bare(text), StreamOutput::read(text).unwrap());
             assert_eq!((output.array_bytes(), output.threads, output.ntimes), (None, None, None));
             assert!(!output.is_serial);
-            complete(&known(), &mut output).unwrap();
+            add_known_properties(&known(), &mut output).unwrap();
             assert_eq!(output.output_format, whole.output_format);
             assert_eq!(output.array_bytes(), whole.array_bytes());
             assert_eq!((output.threads, output.ntimes), (whole.threads, whole.ntimes));
@@ -148,24 +151,24 @@ mod tests {
     fn ranks_option_selects_the_mpi_version_of_stream() {
         let ranked = KnownRun { ranks: Some(2), elements: Some(1 << 25), ..known() };
         let mut fortran = bare(FORTRAN);
-        complete(&ranked, &mut fortran).unwrap();
+        add_known_properties(&ranked, &mut fortran).unwrap();
         assert_eq!((fortran.ranks, fortran.elements), (Some(2), Some(1 << 26)));
         let mut c = bare(C);
-        complete(&KnownRun { elements: Some(1 << 26), ..ranked }, &mut c).unwrap();
+        add_known_properties(&KnownRun { elements: Some(1 << 26), ..ranked }, &mut c).unwrap();
         assert_eq!((c.output_format, c.elements), (OutputFormat::Mpi, Some(1 << 26)));
     }
 
     #[test]
     fn given_arrays_that_contradict_the_table_are_refused() {
         let wrong = KnownRun { elements: Some(1 << 25), ..known() };
-        let error = complete(&wrong, &mut bare(C)).unwrap_err().to_string();
+        let error = add_known_properties(&wrong, &mut bare(C)).unwrap_err().to_string();
         let expected = "--size 33554432 contradicts the text: arrays of about 5.3687e8 bytes";
         assert!(error.starts_with(expected), "{error}");
         let float = KnownRun { element: Some(Bytes(4)), ..known() };
-        assert_eq!(complete(&float, &mut bare(C)).unwrap_err().option, "--size");
+        assert_eq!(add_known_properties(&float, &mut bare(C)).unwrap_err().option, "--size");
         let mut part = bare(C);
         let half = KnownRun { elements: Some(1 << 25), ..KnownRun::default() };
-        complete(&half, &mut part).unwrap();
+        add_known_properties(&half, &mut part).unwrap();
         assert_eq!((part.elements, part.array_bytes()), (Some(1 << 25), None));
     }
 }

@@ -15,14 +15,14 @@ use crate::arrangement::{self, Arrangement};
 use crate::compiled::CompilerChoice;
 use crate::config::StreamConfig;
 use crate::kernels::STREAM;
-use nodegauge_analysis::expect::Figures;
+use nodegauge_analysis::expect::PossibleFigures;
 use nodegauge_gauge::series::{Series, lost_in_words};
 use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
 use nodegauge_measure::keys::shared::CompilerConfig;
 use nodegauge_measure::progress::SharedObserver;
-use nodegauge_measure::quantity::counted;
+use nodegauge_measure::quantity::count_in_words;
 use nodegauge_measure::record::Measurement;
-use nodegauge_measure::repeat::Stop;
+use nodegauge_measure::repeat::StopReason;
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::{Limits, RepetitionPolicy, Turn, TurnFailure, policy};
 use nodegauge_measure::{Failure, Notice, NoticeId, Observer, Outcome};
@@ -122,7 +122,7 @@ impl MpiStandardPlan {
         if limits.samples.is_some() || self.source.output_format() == OutputFormat::Fortran {
             return Ok(String::new());
         }
-        observer.phase("predicting the time of a run");
+        observer.begin_phase("predicting the time of a run");
         let rates = ProbedRates::measure(&self.arrangement)?;
         Forecast::new(rates, &self.wanted, self.commands.len(), false).check(limits)
     }
@@ -163,7 +163,7 @@ impl MpiStandardPlan {
             }
             Err(ToolchainError::Interrupted) => return Ok(Vec::new()),
             Ok(Err(error)) => format!("the output is not that of STREAM: {error}"),
-            Err(error) => build::reason(error, path),
+            Err(error) => build::failure_reason(error, path),
         };
         Err(TurnFailure::Cell(Failure::unmet(problem)))
     }
@@ -173,7 +173,7 @@ impl MpiStandardPlan {
         StreamConfig {
             engine: Some(self.source.engine().to_owned()),
             processes: Some(self.ranks.ranks.len() as u64),
-            places_asked: Some(self.ranks.words.clone()),
+            places_asked: Some(self.ranks.canonical_text.clone()),
             compiler: Some(CompilerConfig {
                 command: compiler.command.to_string(),
                 version: compiler.version.clone(),
@@ -195,7 +195,7 @@ impl MpiStandardPlan {
     ) -> Vec<Measurement> {
         let Some(first) = build.outputs.first() else {
             let why = lost.map_or_else(|| "the program did not run".to_owned(), Failure::problem);
-            return figures::missing(&self.config(build, None), &why);
+            return figures::missing_measurements(&self.config(build, None), &why);
         };
         let llc = arrangement::caches_in_use(site, &self.arrangement.placement).reported;
         let llc = llc.map(|bytes| bytes.as_f64());
@@ -203,9 +203,9 @@ impl MpiStandardPlan {
         let is_fixed = self.source.output_format() == OutputFormat::Fortran;
         let wanted = (!is_fixed).then_some(&self.wanted);
         let expected = ExpectedOutput { wanted, llc, ..ExpectedOutput::default() };
-        let mut validity = figures::judge(first, &expected);
+        let mut validity = figures::output_validity(first, &expected);
         for output in &build.outputs[1..] {
-            let other = figures::judge(output, &expected);
+            let other = figures::output_validity(output, &expected);
             for reason in other.reasons {
                 if !validity.reasons.contains(&reason) {
                     validity.add(other.status, reason);
@@ -216,7 +216,7 @@ impl MpiStandardPlan {
         if let Some(ranks) = first.ranks.filter(|ranks| *ranks != count) {
             validity.invalid(format!(
                 "{} requested, but the program ran with {ranks}",
-                counted(count as usize, "rank")
+                count_in_words(count as usize, "rank")
             ));
         }
         if let Some(failure) = lost {
@@ -225,7 +225,7 @@ impl MpiStandardPlan {
         let config = self.config(build, Some(first));
         let config = StreamConfig { array_times_llc: figures::times_llc(first, llc), ..config };
         figures::measurements(&BuildRuns {
-            counting: build.outputs.iter().collect(),
+            counted_outputs: build.outputs.iter().collect(),
             disturbed: Vec::new(),
             regimes: Vec::new(),
             config,
@@ -251,7 +251,7 @@ impl PlannedRun for MpiStandardPlan {
         self.arrangement.expected_cost(1)
     }
 
-    fn figures(&self, site: &Site) -> Vec<Figures> {
+    fn figures(&self, site: &Site) -> Vec<PossibleFigures> {
         arrangement::stream_figures(&STREAM, site)
     }
 
@@ -260,28 +260,31 @@ impl PlannedRun for MpiStandardPlan {
         let reported = self.forecast(&limits, observer)?;
         let scratch = Scratch::for_programs(None, ProgramReach::ThisHost)?;
         let shared = SharedObserver::new(observer);
-        (&mut &shared).phase(&format!("compiling STREAM's MPI source{reported}"));
-        let mut builds = match self.builds(&scratch, &|| shared.interrupted()) {
+        (&mut &shared).begin_phase(&format!("compiling STREAM's MPI source{reported}"));
+        let mut builds = match self.builds(&scratch, &|| shared.is_interrupted()) {
             Ok(builds) => builds,
-            Err(_) if shared.interrupted() => return Ok(Outcome::interrupted()),
+            Err(_) if shared.is_interrupted() => return Ok(Outcome::interrupted()),
             Err(failure) => return Err(failure),
         };
         let placed = EmittedRanks::node_ranks(&self.ranks, &site.topology);
         let wrapper = scratch.write_script("placed.sh", &script::wrapper(&placed))?;
-        let ranks = counted(self.ranks.ranks.len(), "rank");
-        (&mut &shared).phase(&format!("running STREAM's MPI source with {ranks}"));
+        let ranks = count_in_words(self.ranks.ranks.len(), "rank");
+        (&mut &shared).begin_phase(&format!("running STREAM's MPI source with {ranks}"));
         let asked = limits.samples;
         let budget = if asked.is_some() { NO_TIME_LIMIT } else { limits.budget };
         let limits = Limits { budget, samples: None, ..limits };
-        let rules = RepetitionPolicy { max: asked.or(policy::PROGRAMS.max), ..policy::PROGRAMS };
+        let rules = RepetitionPolicy {
+            max_rounds: asked.or(policy::PROGRAMS.max_rounds),
+            ..policy::PROGRAMS
+        };
         let mut series = Series::new(rules, limits, builds.len());
         let mut turn = |turn: Turn| {
-            self.run_once(&mut builds[turn.cell], &wrapper, site, &|| shared.interrupted())
+            self.run_once(&mut builds[turn.cell], &wrapper, site, &|| shared.is_interrupted())
         };
         // If all builds fail, the page shows the reason for each.
         let _ = series.run(&mut turn, &mut &shared, None);
         if asked.is_some() {
-            series.set_stop(Stop::Samples);
+            series.set_stop_reason(StopReason::Samples);
         }
         let mut notices = self.arrangement.notices.clone();
         notices.extend(scratch.notice(GAUGE));

@@ -8,7 +8,7 @@
 use super::table::{self, StreamTable};
 pub use super::table::{KernelLine, header_lines};
 pub use super::unread::StreamOutputError;
-use super::unread::shortened;
+use super::unread::first_line_part;
 use crate::kernels::{Element, Kernel, STREAM};
 
 /// Program that printed an output.
@@ -73,9 +73,9 @@ pub struct StreamOutput {
     /// Result of the check that the program made.
     pub check: ReportedCheck,
     /// True if the program reports that the compared values are not finite.
-    pub not_finite: bool,
+    pub has_non_finite: bool,
     /// True if the obsolete macro `N` was set, which has no effect.
-    pub obsolete_macro: bool,
+    pub has_obsolete_macro: bool,
     /// Scalar of Scale and Triad.
     pub scalar: f64,
     /// Complete output, as printed.
@@ -163,8 +163,8 @@ impl StreamOutput {
             compiler: None,
             lines,
             check: check(&printed_lines),
-            not_finite: not_finite(text),
-            obsolete_macro: text.contains("set the preprocessor variable N "),
+            has_non_finite: has_non_finite(text),
+            has_obsolete_macro: text.contains("set the preprocessor variable N "),
             scalar: between(text, "SCALAR value used for this run is ", "\n")
                 .and_then(|number| number.trim().parse().ok())
                 .unwrap_or(SCALAR),
@@ -294,8 +294,12 @@ impl<'a> PrintedLines<'a> {
                 continue;
             }
             let digits = word.trim_end_matches(|c: char| !c.is_ascii_digit());
-            let Some(count) = table::count(digits) else {
-                return Err(StreamOutputError::NoCount { label, text: shortened(word), line });
+            let Some(count) = table::parse_count(digits) else {
+                return Err(StreamOutputError::NoCount {
+                    label,
+                    text: first_line_part(word),
+                    line,
+                });
             };
             match found {
                 Some((other, first)) if first != count => {
@@ -328,7 +332,7 @@ fn check(printed_lines: &PrintedLines<'_>) -> ReportedCheck {
     if let Some((_, line)) =
         printed_lines.0.iter().find(|(_, line)| line.starts_with("Failed Valid"))
     {
-        return ReportedCheck::Failed(shortened(line.trim_end()));
+        return ReportedCheck::Failed(first_line_part(line.trim_end()));
     }
     if printed_lines.has("Solution Validates") {
         ReportedCheck::Passed
@@ -338,7 +342,7 @@ fn check(printed_lines: &PrintedLines<'_>) -> ReportedCheck {
 }
 
 /// True if the output of a verbose build contains values or errors that are not finite.
-fn not_finite(text: &str) -> bool {
+fn has_non_finite(text: &str) -> bool {
     text.lines()
         .map(str::trim)
         .filter(|line| {
@@ -381,7 +385,7 @@ mod tests {
         assert_eq!(rates, [35_632.3e6, 30_072.7e6, 21_529.1e6, 22_189.7e6]);
         assert_eq!(output.lines[3].times, [0.083_601, 0.072_584, 0.096_988].map(Seconds));
         assert_eq!(output.check, ReportedCheck::Passed);
-        assert!(!output.not_finite && !output.obsolete_macro);
+        assert!(!output.has_non_finite && !output.has_obsolete_macro);
         assert_eq!(output.contradiction(), None);
     }
 
@@ -424,7 +428,7 @@ mod tests {
     fn overflow_after_too_many_passes_is_detected() {
         let output = StreamOutput::read(recorded!("gcc-ntimes300-2t")).unwrap();
         assert_eq!((output.ntimes, output.max_finite_passes()), (Some(300), 261));
-        assert!(output.not_finite);
+        assert!(output.has_non_finite);
         let float = StreamOutput::read(recorded!("gcc-float-2t")).unwrap();
         assert_eq!(float.max_finite_passes(), 32);
         assert!(StreamOutput::read(recorded!("mpi-2r")).unwrap().max_finite_passes() > 40_000);
@@ -445,7 +449,7 @@ mod tests {
             "It appears that you set the preprocessor variable N when\nEach kernel",
         );
         let output = StreamOutput::read(&text).unwrap();
-        assert!(output.obsolete_macro && output.threads.is_none() && output.is_serial);
+        assert!(output.has_obsolete_macro && output.threads.is_none() && output.is_serial);
     }
 
     #[test]

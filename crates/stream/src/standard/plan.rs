@@ -9,9 +9,9 @@ use crate::GAUGE;
 use crate::arrangement::{self, Arrangement, TargetSetup};
 use crate::compiled::{self, CompilerChoice};
 use crate::kernels::STREAM;
-use nodegauge_analysis::expect::Figures;
+use nodegauge_analysis::expect::PossibleFigures;
 use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
-use nodegauge_measure::repeat::Stop;
+use nodegauge_measure::repeat::StopReason;
 use nodegauge_measure::schedule::{Limits, policy};
 use nodegauge_measure::{Failure, Notice, NoticeId, Observer, Outcome};
 use nodegauge_placement::MemoryPolicy;
@@ -34,7 +34,7 @@ impl StandardPlan {
     /// seconds each.
     pub const BUDGET: Duration = Duration::from_secs(30);
     /// Share of the memory for the native arrays, which exist simultaneously with the arrays of stream.c.
-    pub const SHARE: f64 = 0.5;
+    pub const MEMORY_SHARE: f64 = 0.5;
 
     /// Plans builds of the source at `path` with the compilers of `choices` or, if `choices` is empty, with default
     /// compilers. Each kernel runs `ntimes` times in a run of a build.
@@ -76,20 +76,20 @@ impl StandardPlan {
         if limits.samples.is_some() || self.source.output_format() == OutputFormat::Fortran {
             return Ok(None);
         }
-        observer.phase("predicting the time of a run");
+        observer.begin_phase("predicting the time of a run");
         let named =
             self.choices.iter().filter(|choice| matches!(choice, CompilerChoice::Command(_)));
         let builds = (named.count() + self.presets.len()).max(1);
         let rates = ProbedRates::measure(&self.arrangement)?;
         let forecast = Forecast::new(rates, &self.wanted, builds, true);
         let reported = forecast.check(limits)?;
-        observer.phase(&format!("compiling {}{reported}", self.source.engine()));
+        observer.begin_phase(&format!("compiling {}{reported}", self.source.engine()));
         Ok(Some(forecast))
     }
 
     /// Returns the builds, and notices about omitted compilers; `None` if the user interrupts the run.
     fn built(&self, scratch: &Scratch, observer: &dyn Observer) -> Result<Option<Built>, Failure> {
-        match self.builds(scratch, &|| observer.interrupted()) {
+        match self.builds(scratch, &|| observer.is_interrupted()) {
             Err(ToolchainError::Interrupted) => Ok(None),
             built => Ok(Some(built?)),
         }
@@ -172,7 +172,7 @@ impl PlannedRun for StandardPlan {
         self.arrangement.expected_cost(2)
     }
 
-    fn figures(&self, site: &Site) -> Vec<Figures> {
+    fn figures(&self, site: &Site) -> Vec<PossibleFigures> {
         let own = &self.arrangement.options.arrays.kernels;
         arrangement::stream_figures(&[own, &STREAM[..]].concat(), site)
     }
@@ -190,7 +190,7 @@ impl PlannedRun for StandardPlan {
             // The outcome without measurements is saved, so that the record shows that nothing was measured.
             return Ok(Outcome {
                 notices: self.arrangement.notices,
-                stop: Some(Stop::Interrupted),
+                stop: Some(StopReason::Interrupted),
                 ..Outcome::default()
             });
         };
@@ -202,7 +202,7 @@ impl PlannedRun for StandardPlan {
         let mut set_up = TargetSetup { make, target: |it| it, count: 1, may_grow };
         let mut ready = set_up.run(&self.arrangement, &limits, observer)?;
         let latest = limits.started + limits.budget.saturating_sub(runs);
-        let until = limits.at(policy::STANDARD.choose).min(latest);
+        let until = limits.time_at_share(policy::STANDARD.choice_share).min(latest);
         let chosen = self.arrangement.choose(&mut ready.target, until, observer)?;
         let ready = self.arrangement.check_size(site, ready, &mut set_up, limits, observer)?;
         if self.wanted.elements != self.arrangement.elements() {

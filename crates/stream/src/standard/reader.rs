@@ -52,7 +52,7 @@ impl Reader for StreamReader {
             cause: cause.to_string(),
             hint: cause.hint().to_owned(),
         })?;
-        known::complete(context.known, &mut output).map_err(|cause| RefusedOutput {
+        known::add_known_properties(context.known, &mut output).map_err(|cause| RefusedOutput {
             problem: Some("contradicts an option"),
             hint: format!("correct {}, or leave it out", cause.option),
             cause: cause.to_string(),

@@ -7,15 +7,15 @@ use nodegauge_os::StackLimit;
 const STACK_SIZES: [&str; 3] = ["OMP_STACKSIZE", "GOMP_STACKSIZE", "KMP_STACKSIZE"];
 
 /// Returns the stack limit raised to the hard limit; `None` if it cannot be raised.
-pub(super) fn raised() -> Option<StackLimit> {
-    let own = StackLimit::own();
-    Some(own.raised()).filter(|raised| *raised != own)
+pub(super) fn raised_limit() -> Option<StackLimit> {
+    let current = StackLimit::current();
+    Some(current.raised()).filter(|raised| *raised != current)
 }
 
 /// Returns the variable that keeps the stack size of threads unchanged, unless the user sets it. Without the variable,
 /// threads would get the new limit; if there is no limit, they would get the C library's fixed size of 2 MiB.
 pub(super) fn thread_stack_variable() -> Option<(String, Option<String>)> {
-    let bytes = StackLimit::own().soft?;
+    let bytes = StackLimit::current().soft?;
     let is_set = STACK_SIZES.iter().any(|name| std::env::var_os(name).is_some());
     (!is_set).then(|| (STACK_SIZES[0].to_owned(), Some(format!("{bytes}B"))))
 }

@@ -2,11 +2,11 @@
 //! reStructuredText). There may be lines between rows, emphasis, any unit of rates, decimal commas and thousands
 //! separators. An ambiguous number is refused. All functions are pure.
 
-use super::unread::{StreamOutputError, shortened};
+use super::unread::{StreamOutputError, first_line_part};
 use nodegauge_measure::{BytesPerSec, Seconds, UnitPrefix, printed};
 
 /// Names of the kernels in the table, in the order of `STREAM`.
-pub(super) const NAMES: [&str; 4] = ["Copy", "Scale", "Add", "Triad"];
+pub(super) const KERNEL_NAMES: [&str; 4] = ["Copy", "Scale", "Add", "Triad"];
 /// Units of rates in lower case, with their prefixes.
 const UNITS: [(&str, UnitPrefix); 8] = [
     ("kb/s", UnitPrefix::Kilo),
@@ -48,18 +48,18 @@ pub(super) struct StreamTable {
 }
 
 /// Returns the lines of a text with their numbers, from 1.
-pub(super) fn numbered(text: &str) -> impl Iterator<Item = (usize, &str)> {
+pub(super) fn numbered_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     text.lines().enumerate().map(|(at, line)| (at + 1, line))
 }
 
 /// Returns the numbers of the lines that begin a table; each run has one table.
 pub fn header_lines(text: &str) -> Vec<usize> {
-    numbered(text).filter(|(_, line)| is_header(line)).map(|(number, _)| number).collect()
+    numbered_lines(text).filter(|(_, line)| is_header(line)).map(|(number, _)| number).collect()
 }
 
 /// Parses the table of a text, which must be the only one.
 pub(super) fn read(text: &str) -> Result<StreamTable, StreamOutputError> {
-    let Some(whole) = numbered(text).find(|(_, line)| is_header(line)) else {
+    let Some(whole) = numbered_lines(text).find(|(_, line)| is_header(line)) else {
         return Err(without_table(text));
     };
     let header = Header::read(whole.1, whole.0)?;
@@ -68,10 +68,10 @@ pub(super) fn read(text: &str) -> Result<StreamTable, StreamOutputError> {
     }
     let window = header.lines_behind(text).filter(|(_, line)| has_words(line)).take(WINDOW);
     let found: Vec<Row<'_>> = window.filter_map(Row::parse).collect();
-    let [copy, scale, add, triad] = NAMES.map(|kernel| header.kernel_row(kernel, &found));
+    let [copy, scale, add, triad] = KERNEL_NAMES.map(|kernel| header.kernel_row(kernel, &found));
     let rows = [copy?, scale?, add?, triad?];
     let decimal = decimal_mark(&rows)?;
-    let unended = printed::unended_line(text);
+    let unended = printed::unterminated_line(text);
     let [first, second, third, fourth] = rows.map(|row| {
         let is_unended = unended == Some(row.whole);
         row.read(decimal, header.unit, is_unended).ok_or_else(|| row.invalid())
@@ -85,11 +85,11 @@ fn without_table(text: &str) -> StreamOutputError {
     let Some(first) = text.lines().map(str::trim).find(|line| has_words(line)) else {
         return StreamOutputError::Nothing;
     };
-    match numbered(text).find(|(_, line)| plain(line).starts_with("function ")) {
+    match numbered_lines(text).find(|(_, line)| plain(line).starts_with("function ")) {
         Some((line, header)) => {
-            StreamOutputError::OtherTable { text: shortened(header.trim()), line }
+            StreamOutputError::OtherTable { text: first_line_part(header.trim()), line }
         }
-        None => StreamOutputError::NoTable(shortened(first)),
+        None => StreamOutputError::NoTable(first_line_part(first)),
     }
 }
 
@@ -135,7 +135,7 @@ struct Header {
 impl Header {
     fn read(whole: &str, line: usize) -> Result<Self, StreamOutputError> {
         let words = plain(whole);
-        let text = shortened(whole.trim());
+        let text = first_line_part(whole.trim());
         let columns = ["rate", "avg", "min", "max"].map(|column| words.find(column));
         if columns.contains(&None) || !columns.is_sorted() {
             return Err(StreamOutputError::OtherTable { text, line });
@@ -154,7 +154,7 @@ impl Header {
     /// Returns the lines after the header with their numbers.
     fn lines_behind<'a>(&self, text: &'a str) -> impl Iterator<Item = (usize, &'a str)> {
         let header = self.line;
-        numbered(text).skip_while(move |(number, _)| *number <= header)
+        numbered_lines(text).skip_while(move |(number, _)| *number <= header)
     }
 
     /// Returns the row of a kernel.
@@ -192,7 +192,7 @@ impl<'a> Row<'a> {
         };
         let (name, numbers) = cells.split_first()?;
         let bare = name.trim_end_matches(':').trim_matches(is_edge);
-        let kernel = NAMES.into_iter().find(|kernel| *kernel == bare)?;
+        let kernel = KERNEL_NAMES.into_iter().find(|kernel| *kernel == bare)?;
         let (numbers, has_colon) = match numbers {
             [":", rest @ ..] => (rest, true),
             all => (all, name.contains(':')),
@@ -213,7 +213,7 @@ impl<'a> Row<'a> {
         let all = [rate.value * unit, average.value, least.value, greatest.value];
         // A program prints all times with the same number of decimals; a truncated number has fewer.
         let may_be_cut = is_unended && greatest.decimals != least.decimals;
-        if may_be_cut || !all.into_iter().all(printed::is_figure) {
+        if may_be_cut || !all.into_iter().all(printed::can_be_figure) {
             return None;
         }
         Some(KernelLine {
@@ -225,7 +225,7 @@ impl<'a> Row<'a> {
     }
 
     fn invalid(&self) -> StreamOutputError {
-        StreamOutputError::BadLine { text: shortened(self.whole.trim()), line: self.line }
+        StreamOutputError::BadLine { text: first_line_part(self.whole.trim()), line: self.line }
     }
 }
 
@@ -271,7 +271,7 @@ fn digits(word: &str, decimal: char) -> Option<String> {
 }
 
 /// Parses an integer with optional thousands separators; `None` for any other text.
-pub(super) fn count(word: &str) -> Option<u64> {
+pub(super) fn parse_count(word: &str) -> Option<u64> {
     digits(word, '\0')?.parse().ok()
 }
 
@@ -282,7 +282,8 @@ fn decimal_mark(rows: &[&Row<'_>; 4]) -> Result<char, StreamOutputError> {
     let mut with_comma: Option<StreamOutputError> = None;
     for row in rows {
         for word in &row.numbers {
-            let ambiguous = StreamOutputError::Ambiguous { text: shortened(word), line: row.line };
+            let ambiguous =
+                StreamOutputError::Ambiguous { text: first_line_part(word), line: row.line };
             match proven_mark(word) {
                 Some(mark) if proven.is_some_and(|other| other != mark) => return Err(ambiguous),
                 Some(mark) => proven = Some(mark),

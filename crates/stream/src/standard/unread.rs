@@ -128,7 +128,7 @@ impl StreamOutputError {
 }
 
 /// Returns the beginning of a text, at most as long as a line.
-pub(super) fn shortened(text: &str) -> String {
+pub(super) fn first_line_part(text: &str) -> String {
     const MAX_LENGTH: usize = 100;
     match text.char_indices().nth(MAX_LENGTH) {
         Some((at, _)) => format!("{}...", &text[..at]),

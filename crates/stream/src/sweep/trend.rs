@@ -10,7 +10,7 @@ use nodegauge_analysis::conclusion;
 use nodegauge_gauge::series::Series;
 use nodegauge_machine::Topology;
 use nodegauge_machine::topology::HardwareThread;
-use nodegauge_measure::quantity::counted;
+use nodegauge_measure::quantity::count_in_words;
 use nodegauge_measure::record::Measurement;
 use nodegauge_measure::samples;
 use nodegauge_measure::samples::Sample;
@@ -30,7 +30,7 @@ const REPEATED_ROUNDS: usize = 9;
 const SATURATION_RATIO: f64 = 0.98;
 
 /// Samples and settings of the cells of a sweep.
-pub(super) struct Trends<'a> {
+pub(super) struct TrendAnalysis<'a> {
     pub cells: &'a [SweepCell],
     pub topology: &'a Topology,
     pub limits: Limits,
@@ -51,13 +51,13 @@ impl Row {
     /// Returns the value of a cell on the axis, e.g. `1 thread`, `4 ranks`.
     fn count(&self, cell: &SweepCell) -> String {
         match &cell.arrangement.ranks {
-            Some(plan) if self.counts_ranks => counted(plan.ranks.len(), "rank"),
-            _ => counted(cell.threads(), "thread"),
+            Some(plan) if self.counts_ranks => count_in_words(plan.ranks.len(), "rank"),
+            _ => count_in_words(cell.threads(), "thread"),
         }
     }
 }
 
-impl Trends<'_> {
+impl TrendAnalysis<'_> {
     /// Finds cells below the trend, measures these cells and their neighbours again, and returns a notice for each cell
     /// below the trend. A cell that fails in these turns is lost.
     pub(super) fn remeasure_dips(
@@ -93,7 +93,7 @@ impl Trends<'_> {
                     .iter()
                     .map(|i| std::mem::take(&mut series.schedule.samples[*i]))
                     .collect();
-                let mut turn = |turn: Turn| candidates[turn.cell].pass();
+                let mut turn = |turn: Turn| candidates[turn.cell].run_pass();
                 series.remeasure(three, REPEATED_ROUNDS, &mut turn, observer);
                 let is_cut =
                     series.has_ended() || three.iter().any(|i| series.cell_failure(*i).is_some());

@@ -16,7 +16,7 @@ use std::str::FromStr;
 
 /// Complete configuration that the tuner chose.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Choice {
+pub struct TunedChoice {
     /// Request for the threads; the default request if one thread per core is best.
     pub request: PlacementRequest,
     /// Kind of pages.
@@ -27,7 +27,7 @@ pub struct Choice {
     pub loops: Vec<(Kernel, KernelShape)>,
 }
 
-impl Choice {
+impl TunedChoice {
     /// Creates a choice from the team, the pages and the loops.
     pub(super) fn new(
         setup: &TeamSetup,
@@ -63,7 +63,7 @@ impl Choice {
         }
     }
 
-    /// Parses the result of [`Choice::to_config`]; returns `None` if the format is that of another version.
+    /// Parses the result of [`TunedChoice::to_config`]; returns `None` if the format is that of another version.
     pub fn from_config(config: &ChoiceConfig) -> Option<Self> {
         /// Parses an optional field: `Some(None)` if it is absent, `None` if it is invalid.
         fn optional<T: FromStr>(text: Option<&String>) -> Option<Option<T>> {
@@ -111,7 +111,7 @@ fn loop_config(shape: &KernelShape) -> LoopConfig {
 /// Saved choice of an earlier run, and a notice for the user.
 pub struct SavedChoice {
     /// Choice; `None` if the machine has changed since the earlier run.
-    choice: Option<Choice>,
+    choice: Option<TunedChoice>,
     /// Origin of the choice, or the reason why it is not used.
     pub notice: Notice,
 }
@@ -135,7 +135,7 @@ pub fn saved_choice(
 ) -> Option<SavedChoice> {
     let record = newest(TUNE, CHOICE)?;
     let chosen = record.measurements.iter().find(|m| m.test == TUNE && m.name == CHOICE)?;
-    let choice = Choice::from_config(&chosen.read_config::<TuneConfig>().choice?)?;
+    let choice = TunedChoice::from_config(&chosen.read_config::<TuneConfig>().choice?)?;
     let (day, _) = record.started.split_once('T').unwrap_or((&record.started, ""));
     let id = &record.id;
     let (choice, text) = match machine_changes(&record.machine, &site.machine).first() {
@@ -168,7 +168,7 @@ mod tests {
     use super::*;
     use crate::kernels::{Isa, Prefetch, Stores};
 
-    fn choice() -> Choice {
+    fn choice() -> TunedChoice {
         let shape = KernelShape {
             isa: Isa::Portable,
             stores: Stores::Regular,
@@ -176,7 +176,7 @@ mod tests {
             side_by_side: SideBySide::new(4).unwrap(),
             prefetch: Prefetch::FarNear(4096, 512),
         };
-        Choice {
+        TunedChoice {
             request: PlacementRequest {
                 threads: Some(96),
                 places: Some("{0}:96:2".parse().unwrap()),
@@ -192,11 +192,11 @@ mod tests {
     #[test]
     fn tuned_choice_round_trips() {
         let choice = choice();
-        assert_eq!(Choice::from_config(&choice.to_config()), Some(choice.clone()));
-        let plain = Choice { request: PlacementRequest::default(), ..choice };
-        assert_eq!(Choice::from_config(&plain.to_config()), Some(plain.clone()));
+        assert_eq!(TunedChoice::from_config(&choice.to_config()), Some(choice.clone()));
+        let plain = TunedChoice { request: PlacementRequest::default(), ..choice };
+        assert_eq!(TunedChoice::from_config(&plain.to_config()), Some(plain.clone()));
         let unknown = ChoiceConfig { bind: Some("loose".to_owned()), ..plain.to_config() };
-        assert_eq!(Choice::from_config(&unknown), None);
+        assert_eq!(TunedChoice::from_config(&unknown), None);
     }
 
     #[test]

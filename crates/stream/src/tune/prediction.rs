@@ -16,8 +16,12 @@ const FIRST_STAGE: u32 = 6;
 /// Passes of the final stage: a warm-up and one round for the leader and for the default team.
 const FINAL_STAGE: u32 = 4;
 /// Arrays and passes of the shortest search.
-const SEARCH: ArraysCost =
-    ArraysCost { sets: 2, refills: 0, before: FIRST_STAGE + FINAL_STAGE, round: 1 };
+const SEARCH: ArraysCost = ArraysCost {
+    sets: 2,
+    refills: 0,
+    passes_before_rounds: FIRST_STAGE + FINAL_STAGE,
+    passes_per_round: 1,
+};
 
 impl TunePlan {
     /// Predicts the time of the search, and shortens the arrays of all teams if the time is short.
@@ -32,7 +36,7 @@ impl TunePlan {
     ) -> Result<(), Failure> {
         let first = &self.space.setups[0];
         let mut options = self.options.clone();
-        options.arrays = self.space.share(first, &options.arrays);
+        options.arrays = self.space.setup_arrays(first, &options.arrays);
         let mut plain = Arrangement::new(site, &first.request, options, Vec::new())?;
         let before = plain.elements();
         let fixed = PredictedTime::default();
@@ -41,7 +45,7 @@ impl TunePlan {
         self.notices.push(shortened);
         self.options.arrays.size = SizeSpec::Elements(plain.elements());
         for (setup, config) in self.space.setups.iter().zip(&mut self.configs) {
-            let arrays = self.space.share(setup, &self.options.arrays);
+            let arrays = self.space.setup_arrays(setup, &self.options.arrays);
             let own = arrangement::StreamOptions { arrays, ..self.options.clone() };
             let (_, shorter) = arrangement::plan(site, &setup.placement, &own)?;
             *config = shorter;
@@ -68,7 +72,7 @@ mod tests {
         let mut machine = Machine::default();
         machine.memory.available = Some(1 << 40);
         let site = Site::new(topology, machine, SysRoot::live());
-        let budget = Budget { time: Duration::from_secs_f64(seconds), asked: true };
+        let budget = Budget { time: Duration::from_secs_f64(seconds), is_set_by_user: true };
         let mut options = StreamOptions { budget, ..StreamOptions::default() };
         options.arrays.size = size;
         let mut plan = TunePlan::new(&site, &PlacementRequest::default(), options, Vec::new())?;

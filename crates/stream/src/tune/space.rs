@@ -4,7 +4,7 @@ use crate::arrangement::{self, ArrayOptions, StreamOptions};
 use crate::kernels::{Element, Kernel, KernelShape, Stores};
 use crate::tuner::{self, Breadth};
 use nodegauge_arena::RequestedPages;
-use nodegauge_arena::supply::best_pages;
+use nodegauge_arena::supply::default_pages;
 use nodegauge_gauge::Site;
 use nodegauge_machine::{CpuId, Topology};
 use nodegauge_measure::Failure;
@@ -25,7 +25,7 @@ pub struct TeamSetup {
 
 /// Search space of all settings that the user does not fix.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Space {
+pub struct SearchSpace {
     /// Teams and pages. The first entry is that of a run without tuning.
     pub setups: Vec<TeamSetup>,
     /// Loops, most promising first.
@@ -37,7 +37,7 @@ const FEW_CORES: usize = 4;
 /// Shares of the cores that are tried as numbers of threads, in addition to multiples of the last-level caches.
 const SHARES: [(usize, usize); 3] = [(1, 4), (1, 2), (3, 4)];
 
-impl Space {
+impl SearchSpace {
     /// Returns the space of all settings that `request` and `options` do not fix. A request with any thread setting
     /// fixes the team.
     ///
@@ -78,12 +78,12 @@ impl Space {
                 })
             })
             .collect();
-        Ok(Self { setups, shapes: arrangement::candidates(options, Breadth::Wide)? })
+        Ok(Self { setups, shapes: arrangement::allowed_loops(options, Breadth::Wide)? })
     }
 
     /// Returns the options for the arrays of one setup: its kind of pages, and its share of the memory, because the
     /// arrays of all setups exist simultaneously.
-    pub fn share(&self, setup: &TeamSetup, arrays: &ArrayOptions) -> ArrayOptions {
+    pub fn setup_arrays(&self, setup: &TeamSetup, arrays: &ArrayOptions) -> ArrayOptions {
         ArrayOptions {
             pages: Some(setup.pages),
             memory_fraction: arrays.memory_fraction / self.setups.len() as f64,
@@ -100,10 +100,10 @@ impl Space {
         promising_loops
     }
 
-    /// Returns every loop for an element type and a kernel that [`Space::shapes`] allows. An exhaustive search tries
-    /// all of them.
+    /// Returns every loop for an element type and a kernel that [`SearchSpace::shapes`] allows. An exhaustive search
+    /// tries all of them.
     pub fn loops(&self, kernel: Kernel, element: Element) -> Vec<KernelShape> {
-        tuner::loops(kernel, element, &self.shapes)
+        tuner::existing_loops(kernel, element, &self.shapes)
     }
 }
 
@@ -122,11 +122,11 @@ fn with_places(request: &PlacementRequest, placement: &Placement) -> PlacementRe
 
 /// Returns teams other than one thread per core.
 fn other_teams(topology: &Topology) -> Vec<PlacementRequest> {
-    let mut cores: Vec<usize> = topology.allowed().map(|thread| thread.core).collect();
+    let mut cores: Vec<usize> = topology.allowed_threads().map(|thread| thread.core).collect();
     cores.sort_unstable();
     cores.dedup();
     let cores = cores.len();
-    let threads = topology.allowed().count();
+    let threads = topology.allowed_threads().count();
     let mut requests = Vec::new();
     if threads > cores {
         requests.push(team_on(PlaceName::Threads, threads, Bind::Close));
@@ -162,7 +162,7 @@ fn team_on(places: PlaceName, count: usize, bind: Bind) -> PlacementRequest {
 /// Returns the maximum number of cores that share a last-level cache; 0 without caches.
 fn largest_cache_cores(topology: &Topology) -> u32 {
     let mut counts: std::collections::BTreeMap<usize, Vec<usize>> = Default::default();
-    for thread in topology.allowed() {
+    for thread in topology.allowed_threads() {
         if let Some(llc) = thread.llc {
             let cores = counts.entry(llc).or_default();
             if !cores.contains(&thread.core) {
@@ -175,7 +175,7 @@ fn largest_cache_cores(topology: &Topology) -> u32 {
 
 /// Returns the kinds of pages that are available now. The first is that of a run without tuning.
 fn possible_pages(machine: &Machine) -> Vec<RequestedPages> {
-    let mut pages = vec![best_pages(machine)];
+    let mut pages = vec![default_pages(machine)];
     let pools = machine.pages.as_ref().map(|reserved| reserved.huge.as_slice()).unwrap_or_default();
     for kind in [RequestedPages::Huge2M, RequestedPages::Huge1G, RequestedPages::Base] {
         let reserved = |bytes: u64| pools.iter().any(|pool| pool.bytes == bytes && pool.free > 2);
@@ -191,13 +191,13 @@ mod tests {
     use super::*;
     use nodegauge_machine::{SysRoot, TopologySource};
 
-    fn space(text: &str, request: &PlacementRequest) -> Space {
+    fn space(text: &str, request: &PlacementRequest) -> SearchSpace {
         let topology = Topology::load(&TopologySource::Synthetic(text.to_owned())).unwrap();
         let site = Site::new(topology, Machine::default(), SysRoot::live());
-        Space::new(&site, request, &StreamOptions::default()).unwrap()
+        SearchSpace::new(&site, request, &StreamOptions::default()).unwrap()
     }
 
-    fn threads(space: &Space) -> Vec<usize> {
+    fn threads(space: &SearchSpace) -> Vec<usize> {
         space.setups.iter().map(|setup| setup.placement.threads.len()).collect()
     }
 

@@ -2,16 +2,17 @@
 
 use super::words;
 use crate::GAUGE;
-use crate::ablation::{MEMCPY, MIN_ROUNDS, TEST, WHOLE, remedy};
+use crate::ablation::{MEMCPY, MIN_ROUNDS, TEST, TOTAL_FACTOR, remedy};
 use crate::config::{ExplainConfig, StreamAgreement};
 use nodegauge_analysis::conclusion::{CANNOT_TELL, Obstacle};
 use nodegauge_analysis::ratio::bests;
-use nodegauge_analysis::ratio::speed::{Speed, is_different};
-use nodegauge_gauge::view::sentence::{capitalise, quoted};
+use nodegauge_analysis::ratio::speed::{SpeedVerdict, is_different};
+use nodegauge_gauge::view::sentence::{capitalise, value_in_words};
 use nodegauge_gauge::view::{
-    Block, ColumnList, ColumnUnit, Drawing, Picture, Section, Step, Steps, Table, TableCell, Tone,
+    Block, ChartBar, ColumnList, ColumnUnit, Drawing, Picture, Section, Steps, Table, TableCell,
+    Tone,
 };
-use nodegauge_measure::quantity::{change_in_words, changes_in_words, counted, number_form};
+use nodegauge_measure::quantity::{change_in_words, changes_in_words, count_in_words, number_form};
 use nodegauge_measure::record::{Measurement, Quoted, Record};
 use nodegauge_measure::{Bytes, BytesPerSec, Fraction, Unit};
 
@@ -47,7 +48,7 @@ fn table(kernel: &str, rows: &[StepRow<'_>], is_few: bool, most: BytesPerSec) ->
         })
         .values("GB/s", ColumnUnit::GB_PER_S, |row| Some(row.rate.0))
         .left("", |row| match row.figure {
-            Some((m, _)) if m.name == WHOLE => TableCell::default(),
+            Some((m, _)) if m.name == TOTAL_FACTOR => TableCell::default(),
             _ => TableCell::bar(Fraction((row.rate / most).max(MIN_BAR))),
         });
     columns.table(rows)
@@ -59,7 +60,7 @@ pub(crate) fn section(record: &Record) -> Option<Section> {
     let own = |m: &&Measurement| m.gauge == GAUGE && m.test == TEST;
     let all: Vec<&Measurement> = record.measurements.iter().filter(own).collect();
     let figures: Vec<StepFigure<'_>> = all.iter().map(|m| (*m, m.read_config())).collect();
-    let of_whole = figures.iter().find(|(m, _)| m.name == WHOLE)?;
+    let of_whole = figures.iter().find(|(m, _)| m.name == TOTAL_FACTOR)?;
     let (whole, config) = of_whole;
     let kernel = config.kernel.as_deref().unwrap_or("triad");
     let from = config.from.unwrap_or_default();
@@ -69,24 +70,24 @@ pub(crate) fn section(record: &Record) -> Option<Section> {
     let few = too_few(config);
     let obstacle = obstacle(whole, config);
     let steps: Vec<&StepFigure<'_>> =
-        figures.iter().filter(|(m, _)| m.name != WHOLE && m.name != MEMCPY).collect();
+        figures.iter().filter(|(m, _)| m.name != TOTAL_FACTOR && m.name != MEMCPY).collect();
     let mut rows = vec![StepRow { name: "baseline", rate: from, figure: None }];
     rows.extend(steps.iter().map(|figure| StepRow {
         name: &figure.0.name,
         rate: figure.1.to.unwrap_or_default(),
         figure: Some(figure),
     }));
-    rows.push(StepRow { name: WHOLE, rate: to, figure: Some(of_whole) });
+    rows.push(StepRow { name: TOTAL_FACTOR, rate: to, figure: Some(of_whole) });
     let mut section = Section::new("explain");
     let mut at = 0.0;
     let plain = config.baseline.clone().unwrap_or_default();
     // The rates of all steps are from the same rounds, so a doubt about their ratio concerns the baseline, too.
-    let mut bars = vec![Step::bar("baseline", Some(from.0), plain).with_validity(whole)];
+    let mut bars = vec![ChartBar::bar("baseline", Some(from.0), plain).with_validity(whole)];
     at += from.0;
     for (m, step) in &steps {
         let reached = step.to.map(|best| best.0);
         let significant = obstacle.is_none() && (!known || is_significant(step));
-        bars.push(Step {
+        bars.push(ChartBar {
             name: named(m, step),
             from: at,
             to: reached,
@@ -111,7 +112,7 @@ pub(crate) fn section(record: &Record) -> Option<Section> {
         // Renderers without graphics do not show the title of a picture.
         section.push(Block::Text(title.clone()));
     }
-    section.push(Picture { title, drawing }).gap();
+    section.push(Picture { title, drawing }).push_gap();
     section.note("baseline", config.baseline.as_deref().unwrap_or("plain run"));
     for (m, step) in &steps {
         let what = step.what.as_deref().unwrap_or("");
@@ -155,7 +156,7 @@ pub(crate) fn section(record: &Record) -> Option<Section> {
             ""
         )
     );
-    section.note("rounds", text).doubts(&all).push(words::variant());
+    section.note("rounds", text).push_doubts(&all).push(words::variant_note());
     Some(section)
 }
 
@@ -164,8 +165,8 @@ pub(crate) fn section(record: &Record) -> Option<Section> {
 pub(super) fn conclusion(record: &Record) -> Option<String> {
     let own = record.measurements.iter().filter(|m| m.gauge == GAUGE && m.test == TEST);
     let figures: Vec<(&Measurement, ExplainConfig)> = own.map(|m| (m, m.read_config())).collect();
-    let (whole, config) = figures.iter().find(|(m, _)| m.name == WHOLE)?;
-    quoted(whole)?;
+    let (whole, config) = figures.iter().find(|(m, _)| m.name == TOTAL_FACTOR)?;
+    value_in_words(whole)?;
     let kernel = capitalise(config.kernel.as_deref().unwrap_or("triad"));
     let from = config.from?;
     let to = config.to?;
@@ -183,7 +184,7 @@ pub(super) fn conclusion(record: &Record) -> Option<String> {
     let faster = format!("{} times as fast", times.trim_start_matches("x "));
     // Records of old versions contain no confidence intervals.
     let has_intervals = whole.quoted != Quoted::GeometricMean;
-    let steps = figures.iter().filter(|(m, _)| m.name != WHOLE && m.name != MEMCPY);
+    let steps = figures.iter().filter(|(m, _)| m.name != TOTAL_FACTOR && m.name != MEMCPY);
     let largest = steps.max_by(|(a, _), (b, _)| a.cmp_value(b));
     let largest = largest.filter(|(m, step)| {
         m.value.is_some_and(|value| value > 1.0) && (!has_intervals || is_significant(step))
@@ -205,14 +206,14 @@ pub(super) fn conclusion(record: &Record) -> Option<String> {
 fn obstacle(whole: &Measurement, config: &ExplainConfig) -> Option<Obstacle> {
     let few = too_few(config);
     let few = few.map(|few| Obstacle::new(few).with_remedy(remedy(config.enough_budget_s)));
-    few.or_else(|| Obstacle::among([whole]))
+    few.or_else(|| Obstacle::from_figures([whole]))
 }
 
 /// Returns the reason why rounds are too few for a conclusion; `None` if enough count.
 fn too_few(config: &ExplainConfig) -> Option<String> {
     let rounds = config.rounds.filter(|rounds| *rounds < MIN_ROUNDS as u64)?;
     let count = number_form(rounds as usize, "counts", "count");
-    let rounds = counted(rounds as usize, "round");
+    let rounds = count_in_words(rounds as usize, "round");
     Some(format!("{rounds} {count}, at least {MIN_ROUNDS} are needed"))
 }
 
@@ -238,15 +239,15 @@ fn is_significant(config: &ExplainConfig) -> bool {
 
 /// Formats a factor with the digits that are significant according to its confidence interval.
 fn factor(m: &Measurement, config: &ExplainConfig) -> TableCell {
-    let digits = ends(config).map_or(3, bests::digits);
+    let significant_decimals = ends(config).map_or(3, bests::significant_decimals);
     let Some(value) = m.value else { return "-".into() };
-    TableCell::figure(value, Unit::Factor, format!("x {value:.digits$}"))
+    TableCell::figure(value, Unit::Factor, format!("x {value:.significant_decimals$}"))
 }
 
 fn interval(config: &ExplainConfig) -> TableCell {
     let Some([low, high]) = ends(config) else { return "-".into() };
-    let digits = bests::digits([low, high]);
-    format!("{low:.digits$}..{high:.digits$}").into()
+    let significant_decimals = bests::significant_decimals([low, high]);
+    format!("{low:.significant_decimals$}..{high:.significant_decimals$}").into()
 }
 
 /// Returns a note that compares `memcpy` with Copy.
@@ -258,15 +259,15 @@ fn memcpy(m: &Measurement, config: &ExplainConfig) -> Option<String> {
             "function of the C library, interleaved with the steps: {rate}, x {value:.1}"
         ));
     };
-    let digits = bests::digits([low, high]);
-    let stands = match Speed::from_interval(Some([low, high]), 0.0) {
-        Speed::Faster => "faster than the best loop for copy",
-        Speed::Slower => "slower than the best loop for copy",
+    let significant_decimals = bests::significant_decimals([low, high]);
+    let stands = match SpeedVerdict::from_interval(Some([low, high]), 0.0) {
+        SpeedVerdict::Faster => "faster than the best loop for copy",
+        SpeedVerdict::Slower => "slower than the best loop for copy",
         _ => "not distinguishable from the best loop for copy",
     };
     Some(format!(
-        "function of the C library, interleaved with the steps, {stands}: {rate}, x {value:.digits$} \
-         ({low:.digits$} to {high:.digits$})"
+        "function of the C library, interleaved with the steps, {stands}: {rate}, x {value:.significant_decimals$} \
+         ({low:.significant_decimals$} to {high:.significant_decimals$})"
     ))
 }
 

@@ -3,7 +3,7 @@
 
 use super::figures;
 use super::statistics;
-use super::words::VARIANT;
+use super::words::VARIANT_DESIGNATION;
 use nodegauge_arena::ArrayLayout;
 use nodegauge_measure::record::Record;
 
@@ -22,7 +22,7 @@ pub fn render(record: &Record) -> Option<String> {
     let bytes = config.array_bytes?;
     let threads = config.threads?;
     let element = bytes / elements.max(1);
-    let arrays = config.arrays() as f64;
+    let arrays = config.array_count() as f64;
     let offset = match config.layout {
         Some(ArrayLayout::Sequential { offset }) => offset,
         _ => 0,
@@ -34,7 +34,7 @@ pub fn render(record: &Record) -> Option<String> {
         out.push('\n');
     };
     line(RULE);
-    line(&format!("STREAM variant: nodegauge {version}, {VARIANT}"));
+    line(&format!("STREAM variant: nodegauge {version}, {VARIANT_DESIGNATION}"));
     line(RULE);
     line(&format!("This system uses {element} bytes per array element."));
     line(RULE);
@@ -94,7 +94,7 @@ pub fn render(record: &Record) -> Option<String> {
     }
     line(RULE);
     let tolerance = if element == 4 { 1e-6 } else { 1e-13 };
-    let validated = if config.arrays() == 4 { "four" } else { "three" };
+    let validated = if config.array_count() == 4 { "four" } else { "three" };
     line(&format!(
         "Solution Validates: avg error less than {} on all {validated} arrays",
         c_exponent(tolerance)

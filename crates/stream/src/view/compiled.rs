@@ -4,9 +4,9 @@
 use super::figures::{self, StreamFigure, comparable_rate, is_compiled};
 use crate::config::StreamConfig;
 use nodegauge_gauge::view::{
-    ColumnList, ColumnUnit, Picture, Section, Step, Table, distinct, grouped,
+    ChartBar, ColumnList, ColumnUnit, Picture, Section, Table, distinct, group_by_key,
 };
-use nodegauge_measure::legible::joined_lines;
+use nodegauge_measure::legible::join_lines;
 use nodegauge_measure::record::{Measurement, Record};
 
 /// Returns a block for each compiler, followed by explanations of the code columns; empty without compilers.
@@ -20,14 +20,14 @@ pub(crate) fn section(record: &Record) -> Section {
     let native = figures::native(record);
     for made in compiled.chunk_by(|(_, one), (_, next)| command(one) == command(next)) {
         if !section.blocks.is_empty() {
-            section.gap();
+            section.push_gap();
         }
         block(&mut section, made, &native);
     }
     for why in explanations(&compiled) {
         section.note("why", why);
     }
-    section.picture(picture(&compiled, &native));
+    section.push_picture(picture(&compiled, &native));
     section
 }
 
@@ -44,10 +44,10 @@ fn picture(compiled: &[&StreamFigure<'_>], native: &[StreamFigure<'_>]) -> Optio
 }
 
 /// Returns the bar of a loop that the compiler `by` built.
-fn bar(figure: &StreamFigure<'_>, by: &str) -> Step {
+fn bar(figure: &StreamFigure<'_>, by: &str) -> ChartBar {
     let (m, _) = figure;
     let words = in_words(figure).unwrap_or_default();
-    Step::bar(format!("{} {by}", m.name), m.value, words).with_validity(m)
+    ChartBar::bar(format!("{} {by}", m.name), m.value, words).with_validity(m)
 }
 
 fn command(config: &StreamConfig) -> &str {
@@ -58,12 +58,12 @@ fn block(section: &mut Section, made: &[&StreamFigure<'_>], native: &[StreamFigu
     let config = &made[0].1;
     let mut head = vec![command(config).to_owned()];
     head.extend(config.compiler.as_ref().and_then(|compiler| compiler.version.clone()));
-    section.lines("compiled", joined_lines(head));
+    section.push_lines("compiled", join_lines(head));
     if made.iter().any(|(m, _)| m.value.is_some()) {
         section.push(table(made, native));
     }
     let measurements: Vec<&Measurement> = made.iter().map(|(m, _)| *m).collect();
-    section.doubts(&measurements);
+    section.push_doubts(&measurements);
 }
 
 /// Returns the table of the loops of one compiler, with the properties of their machine code.
@@ -165,7 +165,7 @@ fn explanations(compiled: &[&StreamFigure<'_>]) -> Vec<String> {
     }
     let names = distinct(compiled.iter().map(|(m, _)| m.name.as_str()));
     let with_factor = names.iter().filter_map(|name| Some((excess_traffic(&good, name)?, *name)));
-    let factors = grouped(with_factor, |(factor, _)| factor.clone());
+    let factors = group_by_key(with_factor, |(factor, _)| factor.clone());
     if !factors.is_empty() {
         let each: Vec<String> = factors
             .iter()

@@ -5,9 +5,9 @@ use super::{ablation, standard, stream, sweep, tune};
 use crate::config::StreamConfig;
 use nodegauge_arena::names::TRIAD;
 use nodegauge_gauge::view::sentence::{
-    capitalise, limit_share_in_words, number_with_noun, quoted, verb,
+    capitalise, limit_share_in_words, number_with_noun, value_in_words, verb_form,
 };
-use nodegauge_gauge::view::{Bar, grouped};
+use nodegauge_gauge::view::{FigureBar, group_by_key};
 use nodegauge_measure::record::{Category, Record};
 
 /// Maximum number of other programs that the sentence names.
@@ -39,14 +39,14 @@ fn rate(record: &Record) -> Option<String> {
     let last = own.clone().next_back()?.0.name.clone();
     let kernel = if has_triad { TRIAD } else { last.as_str() };
     let of_kernel = own.filter(|(m, _)| m.name == kernel);
-    let programs = grouped(of_kernel, |(m, config)| {
+    let programs = group_by_key(of_kernel, |(m, config)| {
         let is_native = m.category == Category::Variant && !figures::is_compiled(config);
-        (!is_native).then(|| standard::program(config))
+        (!is_native).then(|| standard::program_name(config))
     });
     let mut parts: Vec<String> = Vec::new();
     for (program, figures) in &programs {
         let (m, config) = figures.first()?;
-        let Some(value) = quoted(m) else { continue };
+        let Some(value) = value_in_words(m) else { continue };
         let of = capitalise(kernel);
         if !parts.is_empty() {
             let name = program.as_deref().unwrap_or("nodegauge's loop");
@@ -55,9 +55,9 @@ fn rate(record: &Record) -> Option<String> {
         }
         let (who, count) = workers(config);
         let by = program.as_ref().map(|name| format!(" with {name}")).unwrap_or_default();
-        let bar = Bar::new("", "", m, stream::reach(record, m), &record.machine);
+        let bar = FigureBar::new("", "", m, stream::reach(record, m), &record.machine);
         let share = limit_share_in_words(bar.as_ref());
-        parts.push(format!("{who} {} {value} of {of}{by}{share}", verb(count, "sustain")));
+        parts.push(format!("{who} {} {value} of {of}{by}{share}", verb_form(count, "sustain")));
     }
     parts.truncate(1 + MAX_OTHERS);
     (!parts.is_empty()).then(|| parts.join("; "))

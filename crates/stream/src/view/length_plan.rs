@@ -3,15 +3,15 @@
 use crate::length_plan::{LengthBasis, LengthPlan, PlannedLength};
 use nodegauge_gauge::view::{ColumnList, Note, Section, Table, Tone};
 use nodegauge_machine::number_ranges;
-use nodegauge_measure::quantity::{counted, significant};
+use nodegauge_measure::quantity::{count_in_words, format_significant};
 use nodegauge_measure::{BytesPerSec, legible};
 
 /// Returns the section of a plan.
 pub fn section(plan: &LengthPlan) -> Section {
     let mut section = Section::new("plan");
-    section.push(lengths(plan)).gap();
+    section.push(lengths(plan)).push_gap();
     section.note("rule", rule(plan));
-    if plan.chosen().follows_rule == Some(false) {
+    if plan.chosen_length().follows_rule == Some(false) {
         let text = "the given length is below the rule; its figures would be suspect";
         section.push(Note::new("suspect", text).tone(Tone::Warning));
     }
@@ -56,7 +56,7 @@ fn lengths(plan: &LengthPlan) -> Table {
         .right("array", |length| length.array.to_string())
         .right("3 arrays", |length| length.total.to_string())
         .right_or_dash("memory", |length| Some(length.memory_share?.to_string()))
-        .right_or_dash("x caches", |length| length.times_llc.map(significant))
+        .right_or_dash("x caches", |length| length.times_llc.map(format_significant))
         .right_or_dash("time", |length| Some(length.seconds?.to_string()));
     columns.table(&plan.lengths)
 }
@@ -66,7 +66,7 @@ fn rule(plan: &LengthPlan) -> String {
         Some(caches) => format!(
             "4 x {} in {} / {} B per element, at least 1000000 elements",
             caches.bytes,
-            counted(caches.count, "last-level cache"),
+            count_in_words(caches.count, "last-level cache"),
             plan.element.bytes()
         ),
         None => "unknown: no cache size is known; give it in the description, e.g. \
@@ -76,10 +76,10 @@ fn rule(plan: &LengthPlan) -> String {
 }
 
 fn threads(plan: &LengthPlan) -> String {
-    let placement = plan.placed.ranks.first().map(|rank| &rank.placement);
+    let placement = plan.rank_plan.ranks.first().map(|rank| &rank.placement);
     let Some(placement) = placement else { return "none".to_owned() };
     let cpus: Vec<u32> = placement.cpus().iter().map(|cpu| cpu.0).collect();
-    let count = counted(placement.threads.len(), "thread");
+    let count = count_in_words(placement.threads.len(), "thread");
     format!("{count} on CPUs {}", in_words(&cpus))
 }
 
@@ -92,7 +92,7 @@ fn in_words(cpus: &[u32]) -> String {
     {
         return format!("{first}-{last}:{step}");
     }
-    legible::shortened(&number_ranges(cpus))
+    legible::shorten_words(&number_ranges(cpus))
 }
 
 fn time(plan: &LengthPlan) -> String {

@@ -4,7 +4,8 @@ use super::figures::{self, StreamFigure, comparable_rate, is_compiled};
 use super::{stream, words};
 use crate::config::StreamConfig;
 use nodegauge_gauge::view::{
-    Bar, Block, Card, ColumnList, ColumnUnit, Drawing, FigureRow, Picture, Section, Step, Table,
+    Block, Card, ChartBar, ColumnList, ColumnUnit, Drawing, FigureBar, FigureRow, Picture, Section,
+    Table,
 };
 use nodegauge_measure::record::{Category, Measurement, Record};
 use nodegauge_measure::{Bytes, Unit};
@@ -20,22 +21,22 @@ pub(crate) fn section(record: &Record) -> Section {
     }
     let native = figures::native(record);
     let builds: Vec<&[&StreamFigure<'_>]> =
-        figures.chunk_by(|(_, one), (_, next)| program(one) == program(next)).collect();
+        figures.chunk_by(|(_, one), (_, next)| program_name(one) == program_name(next)).collect();
     // A run with native loops begins with their picture.
     if native.is_empty() {
         section.push(picture(&builds, record));
     }
-    section.push(table(&builds, &native)).gap();
+    section.push(table(&builds, &native)).push_gap();
     for build in &builds {
         if builds.len() > 1 {
-            section.push(Block::Heading(program(&build[0].1)));
+            section.push(Block::Heading(program_name(&build[0].1)));
         }
         section.note("standard", evidence(build[0]));
         let first = build[0].0;
         let limit = first.limit.as_ref().map(|_| words::limit_in_use(first, &record.machine));
         section.note_if("limit", limit);
         let measurements: Vec<&Measurement> = build.iter().map(|(m, _)| *m).collect();
-        section.doubts(&measurements);
+        section.push_doubts(&measurements);
     }
     section
 }
@@ -55,8 +56,8 @@ fn table(builds: &[&[&StreamFigure<'_>]], native: &[StreamFigure<'_>]) -> Table 
             ratio.is_finite().then(|| format!("{ratio:.2} x"))
         })
         .limit_share();
-    let groups = builds.iter().map(|build| (program(&build[0].1), build.iter().copied()));
-    columns.grouped(groups)
+    let groups = builds.iter().map(|build| (program_name(&build[0].1), build.iter().copied()));
+    columns.grouped_table(groups)
 }
 
 /// Returns the rate of the native variant of a kernel in the regime of its standard result.
@@ -71,23 +72,23 @@ fn picture(builds: &[&[&StreamFigure<'_>]], record: &Record) -> Picture {
     let is_alone = builds.len() == 1;
     if figures.iter().any(|(m, _)| m.limit.is_some()) {
         let bars = figures.iter().filter_map(|(m, config)| {
-            let what = if is_alone { String::new() } else { program(config) };
-            Bar::new(&m.name, what, m, stream::reach(record, m), &record.machine)
+            let what = if is_alone { String::new() } else { program_name(config) };
+            FigureBar::new(&m.name, what, m, stream::reach(record, m), &record.machine)
         });
         let card = Card { bars: bars.collect(), ..Card::default() };
         return Picture { title: TITLE.to_owned(), drawing: Drawing::Strips(card) };
     }
     let bars = figures.iter().map(|(m, config)| {
         let name =
-            if is_alone { m.name.clone() } else { format!("{}, {}", m.name, program(config)) };
-        Step::bar(name, m.value, "").with_validity(m)
+            if is_alone { m.name.clone() } else { format!("{}, {}", m.name, program_name(config)) };
+        ChartBar::bar(name, m.value, "").with_validity(m)
     });
     Picture::bars(TITLE, Unit::BytesPerSecond, bars)
 }
 
 /// Returns the output of stream.c: for each build, the output of the run with the fastest Triad. Returns `None` if no
 /// build has a valid result.
-pub fn printed(record: &Record) -> Option<String> {
+pub fn printed_output(record: &Record) -> Option<String> {
     let all = figures::all(record).into_iter();
     let valid = all.filter(|(m, _)| m.category == Category::Standard && m.value.is_some());
     let texts: String = valid.filter_map(|(_, config)| config.printed).collect();
@@ -95,7 +96,7 @@ pub fn printed(record: &Record) -> Option<String> {
 }
 
 /// Returns the name of the program, e.g. `stream.c, gcc -O3 -fopenmp`; for compiled loops, only the compiler.
-pub(super) fn program(config: &StreamConfig) -> String {
+pub(super) fn program_name(config: &StreamConfig) -> String {
     let engine = config.engine.as_deref().unwrap_or("stream.c");
     match &config.compiler {
         Some(compiler) if is_compiled(config) => compiler.command.clone(),

@@ -5,7 +5,7 @@ use super::words;
 use crate::config::StreamConfig;
 use nodegauge_gauge::Detail;
 use nodegauge_gauge::view::{
-    Bar, Card, ColumnList, ColumnUnit, Drawing, Picture, Reach, Section, Table,
+    Card, ColumnList, ColumnUnit, Drawing, FigureBar, Picture, Reach, Section, Table,
 };
 use nodegauge_measure::Seconds;
 use nodegauge_measure::record::{Counts, Measurement, Record, Status};
@@ -20,8 +20,8 @@ pub(crate) fn section(figures: &[StreamFigure<'_>], record: &Record, detail: Det
     if detail == Detail::Full {
         section.push(strips(figures, record));
     }
-    section.picture(Picture::samples(&measurements, |m| m.name.clone()));
-    section.gap().note("how", words::configuration_in_words(config));
+    section.push_picture(Picture::samples(&measurements, |m| m.name.clone()));
+    section.push_gap().note("how", words::configuration_in_words(config));
     section.note_if("tasks", words::tasks(config));
     section.note_if("memory", config.numa.as_ref().and_then(words::numa));
     let regimes = words::regimes(last, of_last.round_trip_s);
@@ -40,8 +40,8 @@ pub(crate) fn section(figures: &[StreamFigure<'_>], record: &Record, detail: Det
         section.note("limit", words::limit_in_use(first, &record.machine));
         section.note_if("counters", words::counters(figures));
     }
-    section.doubts(&measurements);
-    section.push(words::variant());
+    section.push_doubts(&measurements);
+    section.push(words::variant_note());
     section
 }
 
@@ -91,13 +91,13 @@ fn strips(figures: &[StreamFigure<'_>], record: &Record) -> Picture {
 }
 
 /// Returns the bar of a kernel; `None` if the figure has no value.
-fn strip((m, config): &StreamFigure<'_>, record: &Record) -> Option<Bar> {
+fn strip((m, config): &StreamFigure<'_>, record: &Record) -> Option<FigureBar> {
     let statistic = m.quoted.name();
     let what = match &config.isa {
         Some(_) => format!("{statistic}; {}", words::loop_in_words(config)),
         None => statistic.to_owned(),
     };
-    Bar::new(&m.name, what, m, reach(record, m), &record.machine)
+    FigureBar::new(&m.name, what, m, reach(record, m), &record.machine)
 }
 
 /// Returns the rate of the fastest loop that the run measured on the same arrays, if it is higher than the figure.

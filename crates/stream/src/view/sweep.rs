@@ -6,14 +6,14 @@ use crate::config::{RelativeConfig, StreamConfig};
 use crate::sweep::{first_near_best, is_dip};
 use nodegauge_analysis::conclusion::Obstacle;
 use nodegauge_arena::names::TRIAD;
-use nodegauge_gauge::view::sentence::{capitalise, mark_doubted, quotable};
+use nodegauge_gauge::view::sentence::{capitalise, mark_doubted, quotable_figures};
 use nodegauge_gauge::view::sweep::{Rounds, SweptRow, SweptRows};
 use nodegauge_gauge::view::words::without_number;
 use nodegauge_gauge::view::{
-    Block, Chart, ChartSeries, ColumnList, Drawing, Guide, Note, Picture, Scale, Section, Step,
-    TableCell, distinct, grouped,
+    Block, Chart, ChartBar, ChartSeries, ColumnList, Drawing, Guide, Note, Picture, Scale, Section,
+    TableCell, distinct, group_by_key,
 };
-use nodegauge_measure::quantity::counted;
+use nodegauge_measure::quantity::count_in_words;
 use nodegauge_measure::record::{Measurement, Quoted, Record, Status};
 use nodegauge_measure::stats::Summary;
 use nodegauge_measure::{Bytes, Fraction, Unit};
@@ -48,13 +48,13 @@ pub(crate) fn section(record: &Record, show: &[Statistic]) -> Option<Section> {
     for (status, doubt) in doubts(&sweep.cells, &sweep.values) {
         section.push(Note::doubt(status, doubt));
     }
-    section.push(words::variant());
+    section.push(words::variant_note());
     Some(section)
 }
 
 /// Returns the sentence that compares the fastest configuration of a sweep with the second fastest, for the charted
 /// kernel. Returns `None` for a sweep over sizes, for which different rates are expected.
-pub(crate) fn closing(record: &Record) -> Option<String> {
+pub(crate) fn fastest_comparison(record: &Record) -> Option<String> {
     let all = variants(record);
     let medians = medians(&all);
     if is_over_sizes(&medians) { None } else { swept_rows(&medians).headline() }
@@ -141,7 +141,7 @@ fn swept_rows<'a>(medians: &[SweepMedian<'a>]) -> SweptRows<'a> {
 pub(super) fn conclusion(record: &Record) -> Option<String> {
     let all = variants(record);
     let usable = medians(&all);
-    let mut chosen = quotable(usable.iter().copied(), |one| one.m);
+    let mut chosen = quotable_figures(usable.iter().copied(), |one| one.m);
     let left_out = usable.len() - chosen.len();
     chosen.sort_by(|a, b| a.median.total_cmp(&b.median));
     let most = chosen.last()?;
@@ -164,7 +164,7 @@ pub(super) fn conclusion(record: &Record) -> Option<String> {
         parts.extend(turning_point(&usable));
     }
     if left_out > 0 {
-        let points = counted(left_out, "suspect median");
+        let points = count_in_words(left_out, "suspect median");
         parts.push(format!("{points} left out"));
     }
     Some(capitalise(&parts.join("; ")))
@@ -176,14 +176,14 @@ fn turning_point(medians: &[SweepMedian<'_>]) -> Option<String> {
     let first = medians.first()?;
     let axis = (0..coordinates(first.config).len()).find(|axis| is_numeric(medians, *axis))?;
     let mut curves: Vec<(String, Vec<SweepMedian<'_>>)> =
-        grouped(medians.iter().copied(), |one| one.other_axes(axis));
+        group_by_key(medians.iter().copied(), |one| one.other_axes(axis));
     for (_, curve) in &mut curves {
         curve.sort_by(|a, b| {
             a.number(axis).unwrap_or(0.0).total_cmp(&b.number(axis).unwrap_or(0.0))
         });
     }
     let is_size = coordinates(first.config)[axis].0 == "size";
-    let obstacle = Obstacle::among(medians.iter().map(|one| one.m));
+    let obstacle = Obstacle::from_figures(medians.iter().map(|one| one.m));
     if let Some(obstacle) = obstacle.filter(|_| curves.len() > 1 || !is_size) {
         return Some(obstacle.cannot_tell("the point at which a curve saturates or leads"));
     }
@@ -257,13 +257,13 @@ impl Sweep<'_> {
         let of_all = &self.cells[0][0].1;
         let axes: Vec<&str> = coordinates(of_all).into_iter().map(|(axis, _)| axis).collect();
         ColumnList::new()
-            .each(
+            .columns_for_each(
                 axes.into_iter().enumerate(),
                 |(_, axis)| (*axis).to_owned(),
                 |row: &SweepRow<'_>, (at, _)| self.short(row, *at),
             )
             .add_if(of_all.processes.is_some(), |columns| {
-                columns.optional(RANK_MEMORY, SweepRow::rank_memory)
+                columns.right_or_blank(RANK_MEMORY, SweepRow::rank_memory)
             })
     }
 
@@ -297,19 +297,19 @@ impl Sweep<'_> {
         let name = &self.name(&self.charted);
         let columns = self
             .columns()
-            .each(self.kernels(), |kernel| self.name(kernel), SweepRow::median)
+            .columns_for_each(self.kernels(), |kernel| self.name(kernel), SweepRow::median)
             .right_or_dash("5 %..95 %", |row| row.summary().map(spread))
             .add_if(reference.is_some(), |columns| columns.right_or_dash("x", SweepRow::ratio))
             .left("", |row| row.bar(most));
         let heading = format!("medians in GB/s; 5 %..95 %: {name}");
-        section.push(columns.grouped([(heading, &rows)]));
+        section.push(columns.grouped_table([(heading, &rows)]));
         let is_relative = reference.is_some_and(is_lecture);
         match picture(&self.cells, self.charted, &self.values, is_relative) {
             Some(Picture { title, drawing: Drawing::Chart(chart) }) if is_relative => {
-                section.gap().push(Chart { title, ..chart }).gap();
+                section.push_gap().push(Chart { title, ..chart }).push_gap();
             }
             drawn => {
-                section.picture(drawn).gap();
+                section.push_picture(drawn).push_gap();
             }
         }
         if let Some(reference) = reference {
@@ -321,27 +321,28 @@ impl Sweep<'_> {
 
     /// Adds a table with one line per configuration and one column per kernel, as sweeps are usually published.
     fn statistic(&self, statistic: Statistic, section: &mut Section) {
-        let columns = self.columns().each(
+        let columns = self.columns().columns_for_each(
             self.kernels(),
             |kernel| self.name(kernel),
             move |row, kernel| row.statistic(*kernel, statistic),
         );
-        section.push(columns.table(self.rows())).gap();
+        section.push(columns.table(self.rows())).push_gap();
         section.push(Block::Text(statistic.titles().1.to_owned()));
     }
 
     /// Adds a table with one line per configuration and kernel, and columns of STREAM's table.
     fn statistics(&self, show: &[Statistic], section: &mut Section) {
-        let columns = self.columns().right("Function", |row| self.name(&row.kernel)).each(
-            show.iter().copied(),
-            |statistic| statistic.titles().0.to_owned(),
-            |row, statistic| row.statistic(row.kernel, *statistic),
-        );
+        let columns =
+            self.columns().right("Function", |row| self.name(&row.kernel)).columns_for_each(
+                show.iter().copied(),
+                |statistic| statistic.titles().0.to_owned(),
+                |row, statistic| row.statistic(row.kernel, *statistic),
+            );
         let mut rows = Vec::new();
         for cell in &self.cells {
             rows.extend((0..cell.len()).map(|kernel| SweepRow { cell, kernel }));
         }
-        section.push(columns.table(rows)).gap();
+        section.push(columns.table(rows)).push_gap();
     }
 }
 
@@ -451,8 +452,8 @@ impl MedianPicture<'_> {
         self.cells.iter().map(|cell| number(&cell[0].1, axis)).collect()
     }
 
-    fn bar(&self, cell: &[StreamFigure<'_>]) -> Step {
-        let bar = Step::bar(self.words(cell, None), self.median(cell), "");
+    fn bar(&self, cell: &[StreamFigure<'_>]) -> ChartBar {
+        let bar = ChartBar::bar(self.words(cell, None), self.median(cell), "");
         match cell.get(self.charted) {
             Some((of_cell, _)) => bar.with_validity(of_cell),
             None => bar,

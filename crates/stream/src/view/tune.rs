@@ -3,10 +3,10 @@
 use crate::GAUGE;
 use crate::config::TuneConfig;
 use nodegauge_arena::names::TUNE;
-use nodegauge_gauge::view::sentence::{capitalise, quotable, quoted, superlative};
-use nodegauge_gauge::view::{Block, ColumnList, ColumnUnit, Picture, Section, Step, Table};
+use nodegauge_gauge::view::sentence::{capitalise, quotable_figures, superlative, value_in_words};
+use nodegauge_gauge::view::{Block, ChartBar, ColumnList, ColumnUnit, Picture, Section, Table};
 use nodegauge_measure::Fraction;
-use nodegauge_measure::quantity::counted;
+use nodegauge_measure::quantity::count_in_words;
 use nodegauge_measure::record::{Measurement, Record};
 
 /// Maximum number of lines that show the first stage; the record contains all entries.
@@ -46,22 +46,22 @@ pub(crate) fn section(record: &Record) -> Section {
     let bars = shown.iter().map(|(m, config)| {
         let stores = config.stores.as_deref().map(|stores| format!(", {stores}"));
         let name = format!("{}{}", m.name, stores.unwrap_or_default());
-        Step::bar(name, m.value, "").with_validity(m)
+        ChartBar::bar(name, m.value, "").with_validity(m)
     });
     section.push(table(shown));
     section.push(Picture::bars("rate of each configuration", first[0].0.unit, bars));
     if first.len() > MAX_LINES {
-        let slower = counted(first.len() - MAX_LINES, "slower configuration");
+        let slower = count_in_words(first.len() - MAX_LINES, "slower configuration");
         section.push(Block::Text(format!("and {slower}")));
     }
     let finalists = stage_figures(&all, FINAL);
     if !finalists.is_empty() {
-        section.gap().push(Block::Text("finalists, with the best loops".to_owned()));
+        section.push_gap().push(Block::Text("finalists, with the best loops".to_owned()));
         section.push(table(&finalists));
     }
     let text = "GB/s: geometric mean of the kernels' rates, median of the passes; the rows of a \
                 table were measured interleaved";
-    section.gap().push(Block::Text(text.to_owned()));
+    section.push_gap().push(Block::Text(text.to_owned()));
     if let Some((choice, config)) = all.iter().find(|(m, _)| m.name == "choice") {
         let worth = choice.value.unwrap_or(1.0);
         let passes = config.passes.unwrap_or(0);
@@ -77,13 +77,13 @@ pub(crate) fn section(record: &Record) -> Section {
 /// Returns the sentence on the chosen configuration; `None` for a record without tuning.
 pub(super) fn conclusion(record: &Record) -> Option<String> {
     let all = figures(record);
-    let finalists = quotable(stage_figures(&all, FINAL), |(m, _)| *m);
+    let finalists = quotable_figures(stage_figures(&all, FINAL), |(m, _)| *m);
     let (best, _) = finalists.first()?;
     let count = stage_figures(&all, PLACEMENTS).len();
     let rest = format!(
         "of {count} configurations is {}: {} on average over the kernels",
         best.name,
-        quoted(best)?
+        value_in_words(best)?
     );
     let text = superlative(
         "which configuration is the fastest",

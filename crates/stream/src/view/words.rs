@@ -4,27 +4,28 @@ use crate::config::{CountersConfig, SizeCheckConfig, StreamConfig};
 use crate::size::check::MAX_UNCACHED_RATIO;
 pub(crate) use nodegauge_arena::words::{numa, pages};
 pub(crate) use nodegauge_gauge::view::words::{
-    count_range, count_with_noun, format_gb, limit, native_loop, places, rate_cell, trimmed,
+    count_range, count_with_noun, format_gb, format_trimmed, limit_in_words, native_loop,
+    places_in_words, rate_cell,
 };
 use nodegauge_gauge::view::{Note, part_in_use};
-use nodegauge_measure::quantity::counted;
+use nodegauge_measure::quantity::count_in_words;
 use nodegauge_measure::record::{Machine, Measurement};
 use nodegauge_measure::{Bytes, BytesPerSec, Seconds};
 
 /// Designation that STREAM's licence requires for results of modified code.
-pub(crate) const VARIANT: &str = "based on a variant of the STREAM benchmark code";
+pub(crate) const VARIANT_DESIGNATION: &str = "based on a variant of the STREAM benchmark code";
 
 /// Describes the limit of a figure, and the part of the memory that the run used, if it used only a part.
 pub(crate) fn limit_in_use(m: &Measurement, machine: &Machine) -> String {
     // The description of a virtual machine already states that it has only a part of a node.
     let part = part_in_use(m, machine).filter(|_| machine.virtualisation.is_none());
     let part = part.map(|why| format!("; only a part of it in use: {why}"));
-    format!("{}{}", limit(m), part.unwrap_or_default())
+    format!("{}{}", limit_in_words(m), part.unwrap_or_default())
 }
 
 /// Returns the note with the designation of a variant.
-pub(crate) fn variant() -> Note {
-    Note::new("name", VARIANT)
+pub(crate) fn variant_note() -> Note {
+    Note::new("name", VARIANT_DESIGNATION)
 }
 
 /// Describes the result of the size check:
@@ -89,7 +90,7 @@ pub(crate) fn ranks(config: &StreamConfig) -> Option<String> {
 
 /// Formats the memory of the arrays of each process in MiB, as stream_mpi prints it.
 pub(crate) fn mib_per_rank(config: &StreamConfig) -> Option<String> {
-    let bytes = config.arrays() * config.array_bytes?;
+    let bytes = config.array_count() * config.array_bytes?;
     Some(format!("{:.1}", bytes as f64 / f64::from(1 << 20)))
 }
 
@@ -97,9 +98,9 @@ pub(crate) fn mib_per_rank(config: &StreamConfig) -> Option<String> {
 /// without ranks.
 pub(crate) fn tasks(config: &StreamConfig) -> Option<String> {
     let processes = config.processes?;
-    let bytes = config.arrays() * config.array_bytes?;
+    let bytes = config.array_count() * config.array_bytes?;
     let all = (processes * bytes) as f64 / f64::from(1 << 20);
-    let counted_processes = counted(processes as usize, "process");
+    let counted_processes = count_in_words(processes as usize, "process");
     Some(format!(
         "{counted_processes}, {} MiB per rank, {all:.1} MiB in total",
         mib_per_rank(config)?
@@ -110,7 +111,7 @@ pub(crate) fn tasks(config: &StreamConfig) -> Option<String> {
 pub(crate) fn configuration_in_words(config: &StreamConfig) -> String {
     let threads = count_with_noun(config.threads.unwrap_or(0), "thread");
     let bind = config.bind.as_deref().unwrap_or("none");
-    let places = places(config.places.as_deref().unwrap_or_default());
+    let places = places_in_words(config.places.as_deref().unwrap_or_default());
     let ranks = ranks(config);
     let mut parts = vec![match (&ranks, bind) {
         (Some(ranks), "none") => format!("{ranks}, not bound"),
@@ -126,7 +127,7 @@ pub(crate) fn configuration_in_words(config: &StreamConfig) -> String {
             config.reported_cache_bytes,
             all,
         );
-        let arrays = count_with_noun(config.arrays(), "array");
+        let arrays = count_with_noun(config.array_count(), "array");
         parts.push(format!("{arrays} of {}{each}{times}", Bytes(bytes)));
     }
     parts.extend(config.pages.as_ref().map(pages));
@@ -154,7 +155,7 @@ pub(crate) fn times_caches(
         (None, Some(reported)) => format!("the {reported} of last-level cache reported"),
         (None, None) => "the last-level caches in use".to_owned(),
     };
-    times.map(|times| format!(" ({} x {caches}{end})", trimmed(times))).unwrap_or_default()
+    times.map(|times| format!(" ({} x {caches}{end})", format_trimmed(times))).unwrap_or_default()
 }
 
 /// Returns a short form of the native loop of a STREAM figure: `nt avx512 u2`.

@@ -3,11 +3,11 @@
 use super::protocol::{self, FromRank, Handshake, Protocol, ToRank};
 use super::{SAME_COMMAND, cannot, join_timeout, link};
 use crate::TeamError;
-use crate::collect::Collection;
+use crate::collect::MessageCollection;
 use nodegauge_measure::progress::SilentObserver;
-use nodegauge_measure::quantity::counted;
+use nodegauge_measure::quantity::count_in_words;
 use nodegauge_measure::{Failure, FailureKind, Observer};
-use nodegauge_os::{KillOnDrop, ProcessBarrier, describe};
+use nodegauge_os::{KillOnDrop, ProcessBarrier, describe_exit_status};
 use nodegauge_placement::launchers::LauncherJob;
 use serde::de::DeserializeOwned;
 use std::cell::RefCell;
@@ -59,7 +59,7 @@ impl<P: Protocol> Coordinator<P> {
         ranks: usize,
         observer: &mut dyn Observer,
     ) -> Result<SharedCoordinator<P>, Failure> {
-        observer.phase(&format!("starting {}", counted(ranks, "rank")));
+        observer.begin_phase(&format!("starting {}", count_in_words(ranks, "rank")));
         let timeout = join_timeout()?;
         let ranks = ranks as u32;
         let name = format!("nodegauge-{}-{}", std::process::id(), nodegauge_os::monotonic_nanos());
@@ -90,8 +90,8 @@ impl<P: Protocol> Coordinator<P> {
         timeout: Duration,
         observer: &dyn Observer,
     ) -> Result<SharedCoordinator<P>, Failure> {
-        let mut collection = Collection::new(0..ranks as usize, timeout);
-        let interrupted = || observer.interrupted();
+        let mut collection = MessageCollection::new(0..ranks as usize, timeout);
+        let interrupted = || observer.is_interrupted();
         let wait = collection.wait().every(CHILD_POLL).unless(&interrupted);
         let mut known = BTreeSet::new();
         collection.receive(&wait, |pause| {
@@ -173,7 +173,7 @@ impl<P: Protocol> Coordinator<P> {
             // Errors are ignored here: a lost rank is detected when its response is received.
             let _ = protocol::send(&mut member.stream, &message(index));
         }
-        let mut collection = Collection::new(0..ranks, RESPONSE_TIMEOUT);
+        let mut collection = MessageCollection::new(0..ranks, RESPONSE_TIMEOUT);
         // A look at the clock would take CPU time from a rank that measures.
         let wait = collection.wait().every(RESPONSE_TIMEOUT);
         let received = collection.receive(&wait, |pause| self.response(pause, is_collective));
@@ -273,7 +273,8 @@ fn cannot_communicate(cause: io::Error) -> Failure {
 
 /// Returns the failure for a lost rank.
 fn lost<P: Protocol>(rank: u32, process: u32, status: Option<ExitStatus>) -> Failure {
-    let lost = TeamError::Lost { rank: rank as usize, process, how: status.map(describe) };
+    let lost =
+        TeamError::Lost { rank: rank as usize, process, how: status.map(describe_exit_status) };
     Failure::missing(lost).hint(P::LOST_HINT)
 }
 

@@ -53,7 +53,7 @@ pub struct Handshake {
 
 impl Handshake {
     /// Creates the description of this process.
-    pub(super) fn own(rank: u32, ranks: u32, version: String) -> Self {
+    pub(super) fn new(rank: u32, ranks: u32, version: String) -> Self {
         let cpus = nodegauge_placement::pin::current_affinity().unwrap_or_default();
         let cpus = cpus.iter().map(|cpu| cpu.0).collect();
         Self { rank, ranks, process: std::process::id(), cpus, version }

@@ -1,7 +1,7 @@
 //! Main function of a rank: connects to the coordinator, handles requests, responds, and ends.
 
 use super::protocol::{self, FromRank, Handshake, Protocol, ToRank};
-use super::{ABANDONED, SAME_COMMAND, cannot, join_timeout, link};
+use super::{ABANDONED_EXIT_CODE, SAME_COMMAND, cannot, join_timeout, link};
 use crate::{Member, MemberBarrier};
 use nodegauge_measure::Failure;
 use nodegauge_os::{ProcessBarrier, Wait, wait_whole_time};
@@ -53,7 +53,7 @@ impl RankBarrier {
     /// Yields the CPU while this rank waits for its partner; ends this process if another rank is lost.
     pub fn idle(&self) {
         if self.shared.is_poisoned() {
-            std::process::exit(ABANDONED.into());
+            std::process::exit(ABANDONED_EXIT_CODE.into());
         }
         std::thread::yield_now();
     }
@@ -66,7 +66,7 @@ impl RankBarrier {
 /// Fails if no coordinator answers before the timeout, or if the coordinator ends.
 pub fn serve<S: Service>(name: &str, rank: u32, ranks: u32, mut service: S) -> Result<u8, Failure> {
     let timeout = join_timeout()?;
-    let handshake = Handshake::own(rank, ranks, S::Protocol::version());
+    let handshake = Handshake::new(rank, ranks, S::Protocol::version());
     // The coordinator handles interrupts; the ranks end when the coordinator ends.
     nodegauge_os::ignore_interrupts();
     let stream = link::join(name, Instant::now() + timeout).ok_or_else(|| {
@@ -97,7 +97,7 @@ pub fn serve<S: Service>(name: &str, rank: u32, ranks: u32, mut service: S) -> R
         let response = response.unwrap_or_else(FromRank::Failed);
         protocol::send(&mut responses, &response).map_err(cannot_communicate)?;
     }
-    Ok(ABANDONED)
+    Ok(ABANDONED_EXIT_CODE)
 }
 
 fn cannot_communicate(cause: io::Error) -> Failure {
@@ -119,7 +119,7 @@ fn listen<Q: DeserializeOwned + Send + 'static>(
 /// Forwards requests until the connection ends; returns the exit code of this process.
 fn pass_on<Q: DeserializeOwned>(stream: UnixStream, requests: &Sender<ToRank<Q>>) -> u8 {
     let mut reader = BufReader::new(stream);
-    let mut exit_code = ABANDONED;
+    let mut exit_code = ABANDONED_EXIT_CODE;
     while let Some(request) = protocol::receive(&mut reader) {
         let end = match &request {
             ToRank::End { code: given } => Some(*given),

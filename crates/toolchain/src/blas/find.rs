@@ -147,7 +147,7 @@ pub fn resolve(
 /// Returns the folders that are searched, most specific first.
 fn folders(variable: impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
     let mut folders = Vec::new();
-    for paths in search::LIBRARIES.iter().filter_map(|name| variable(name)) {
+    for paths in search::LIBRARY_PATH_VARIABLES.iter().filter_map(|name| variable(name)) {
         folders.extend(search::folders(&paths));
     }
     for root in ROOTS.iter().filter_map(|name| variable(name)).map(PathBuf::from) {
@@ -185,7 +185,9 @@ mod tests {
         std::os::unix::fs::symlink("libopenblas.so.0", folder.path().join("libopenblas.so"))
             .unwrap();
         let path = folder.path().join("libopenblas.so.0").canonicalize().unwrap();
-        let variable = |name: &str| search::LIBRARIES.contains(&name).then(|| folder.path().into());
+        let variable = |name: &str| {
+            search::LIBRARY_PATH_VARIABLES.contains(&name).then(|| folder.path().into())
+        };
         let found = all(variable);
         assert_eq!(found.iter().filter(|candidate| candidate.path == path).count(), 1);
         assert_eq!(found[0].path, path);

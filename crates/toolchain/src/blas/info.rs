@@ -78,7 +78,7 @@ impl fmt::Display for BlasInfo {
 /// this type, and loading a library into this process requires such a value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProbedBlas {
-    pub(super) about: BlasInfo,
+    pub(super) info: BlasInfo,
     /// Rate of a short DGEMM with the threads of the run, as measured in the child process.
     pub rate: FlopsPerSec,
     /// Environment variable and value that select the tested kernels; `None` if the library selects them itself.
@@ -89,6 +89,6 @@ pub struct ProbedBlas {
 impl ProbedBlas {
     /// Returns the properties of the library.
     pub fn info(&self) -> &BlasInfo {
-        &self.about
+        &self.info
     }
 }

@@ -9,10 +9,10 @@ use super::find::BlasCandidate;
 use super::info::{BlasInfo, ProbedBlas, Vendor};
 use super::kernels;
 use super::library::{self, BlasLibrary};
-use crate::quote::{last_line, no_response, quoted_lines};
+use crate::quote::{last_line, no_response_reason, quoted_lines};
 use crate::{ChildEnd, CommandLine, Job, KillReason, ToolchainError, run};
 use nodegauge_measure::{Failure, FlopsPerSec};
-use nodegauge_os::describe;
+use nodegauge_os::describe_exit_status;
 use std::path::Path;
 use std::time::Duration;
 
@@ -22,13 +22,13 @@ type Answer = Result<(BlasInfo, f64), Failure>;
 
 /// Time limit of a test, which includes loading the library from a slow file system.
 const LIMIT: Duration = Duration::from_secs(20);
-/// Option with which the child process prints the output of [`list_kernels`] instead of the output of [`answer`].
+/// Option with which the child process prints the output of [`list_kernels`] instead of the output of [`probe_output`].
 pub const LIST_KERNELS: &str = "--list-kernels";
 
 /// Starter of the child processes in which libraries are tested.
 #[derive(Debug, Clone)]
 pub struct BlasProber {
-    /// Command that starts this program so that it prints the output of [`answer`]. The path of a library is
+    /// Command that starts this program so that it prints the output of [`probe_output`]. The path of a library is
     /// appended, and optionally [`LIST_KERNELS`].
     pub command: CommandLine,
 }
@@ -44,8 +44,8 @@ impl BlasProber {
         candidate: &BlasCandidate,
         interrupted: &dyn Fn() -> bool,
     ) -> Result<ProbedBlas, ToolchainError> {
-        let (about, rate) = self.ask(&candidate.path, None, interrupted)?;
-        Ok(ProbedBlas { about, rate: FlopsPerSec(rate), environment: None })
+        let (info, rate) = self.ask(&candidate.path, None, interrupted)?;
+        Ok(ProbedBlas { info, rate: FlopsPerSec(rate), environment: None })
     }
 
     /// Tests the library of `candidate` with the kernels named `wanted`. `isa` returns true for an instruction set of
@@ -62,8 +62,8 @@ impl BlasProber {
         interrupted: &dyn Fn() -> bool,
     ) -> Result<ProbedBlas, ToolchainError> {
         let environment = self.setting(candidate, wanted, isa, interrupted)?;
-        let (about, rate) = self.ask(&candidate.path, environment.as_ref(), interrupted)?;
-        match &about.kernel {
+        let (info, rate) = self.ask(&candidate.path, environment.as_ref(), interrupted)?;
+        match &info.kernel {
             Some(got) if !wanted.eq_ignore_ascii_case(got) => Err(ToolchainError::Unusable(
                 Failure::missing(format!(
                     "{} runs its {got} kernels, not {wanted}",
@@ -71,10 +71,10 @@ impl BlasProber {
                 ))
                 .hint(format!(
                     "{} cannot select these kernels on this node; leave out '@{wanted}'",
-                    about.vendor,
+                    info.vendor,
                 )),
             )),
-            _ => Ok(ProbedBlas { about, rate: FlopsPerSec(rate), environment }),
+            _ => Ok(ProbedBlas { info, rate: FlopsPerSec(rate), environment }),
         }
     }
 
@@ -88,7 +88,7 @@ impl BlasProber {
         interrupted: &dyn Fn() -> bool,
     ) -> Result<f64, ToolchainError> {
         let environment = probed.environment.as_ref();
-        self.ask(&probed.about.path, environment, interrupted).map(|(_, rate)| rate)
+        self.ask(&probed.info.path, environment, interrupted).map(|(_, rate)| rate)
     }
 
     /// Loads the library at `path` in a child process with the variable `environment`. Returns the properties of the
@@ -108,7 +108,7 @@ impl BlasProber {
             ChildEnd::Exited(status) => status,
             ChildEnd::Killed(KillReason::Interrupted) => return Err(ToolchainError::Interrupted),
             ChildEnd::Killed(KillReason::TimedOut) => {
-                return Err(crashed(path, &no_response(output.limit), &output.stderr));
+                return Err(crashed(path, &no_response_reason(output.limit), &output.stderr));
             }
             ChildEnd::Killed(KillReason::TooMuchOutput) => {
                 return Err(crashed(path, "endless output", &output.stderr));
@@ -117,7 +117,8 @@ impl BlasProber {
         // The library may also print to standard output; the answer is the last line.
         let line = output.stdout.lines().next_back().unwrap_or_default();
         let answer = serde_json::from_str::<Answer>(line).ok().filter(|_| status.success());
-        let answer = answer.ok_or_else(|| crashed(path, &describe(status), &output.stderr))?;
+        let answer =
+            answer.ok_or_else(|| crashed(path, &describe_exit_status(status), &output.stderr))?;
         answer.map_err(ToolchainError::Unusable)
     }
 
@@ -135,7 +136,7 @@ impl BlasProber {
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Vec<ProbedBlas>, ToolchainError> {
         let mut probed = vec![self.probe(candidate, interrupted)?];
-        let vendor = probed[0].about.vendor;
+        let vendor = probed[0].info.vendor;
         // If the user's environment selects kernels, only this selection is tested.
         let is_set = vendor.kernel_variable().is_some_and(|name| std::env::var_os(name).is_some());
         if is_set {
@@ -145,7 +146,7 @@ impl BlasProber {
             if is_over() {
                 break;
             }
-            let mut known = probed.iter().filter_map(|blas| blas.about.kernel.as_deref());
+            let mut known = probed.iter().filter_map(|blas| blas.info.kernel.as_deref());
             if !known.any(|name| name.eq_ignore_ascii_case(kernel)) {
                 probed.extend(usable(self.probe_kernel(candidate, kernel, isa, interrupted))?);
             }
@@ -166,7 +167,7 @@ impl BlasProber {
         if vendor == Vendor::Other
             && let Some(probed) = usable(self.probe(candidate, interrupted))?
         {
-            vendor = probed.about.vendor;
+            vendor = probed.info.vendor;
         }
         let Some(variable) = vendor.kernel_variable() else { return Ok(None) };
         let mut value = wanted.to_owned();
@@ -187,7 +188,7 @@ impl BlasProber {
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Vec<String>, ToolchainError> {
         let mut job = self.job(path);
-        job.command = job.command.with([LIST_KERNELS]);
+        job.command = job.command.with_arguments([LIST_KERNELS]);
         let output = run(&job, interrupted)?;
         if let ChildEnd::Killed(KillReason::Interrupted) = output.end {
             return Err(ToolchainError::Interrupted);
@@ -200,7 +201,7 @@ impl BlasProber {
         // One thread is sufficient. Starting a thread pool would take longer than the test, which takes a tenth of a
         // second.
         let environment = threads_environment(1);
-        let command = self.command.with([path.display().to_string()]);
+        let command = self.command.with_arguments([path.display().to_string()]);
         Job { environment, ..Job::new(command, LIMIT) }
     }
 }
@@ -237,7 +238,7 @@ fn usable(tried: Result<ProbedBlas, ToolchainError>) -> Result<Option<ProbedBlas
 
 /// Returns the output of the child process that tests the library at `path`: one line of JSON. The process may
 /// crash. `rate` measures the rate of the library in FLOP/s.
-pub fn answer(path: &Path, rate: impl FnOnce(BlasLibrary) -> Result<f64, Failure>) -> String {
+pub fn probe_output(path: &Path, rate: impl FnOnce(BlasLibrary) -> Result<f64, Failure>) -> String {
     let answer: Answer = BlasLibrary::open(path)
         .map_err(Failure::from)
         .and_then(|library| Ok((library.info().clone(), rate(library)?)));

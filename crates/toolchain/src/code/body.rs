@@ -5,12 +5,12 @@
 //! loops move one element. This rule does not depend on the compiler. If several loops move the same number of bytes,
 //! because the program selects one of them at run time, the hot loop is the first one with the widest vectors.
 
-use super::Code;
+use super::CodeProperties;
 use super::image::{Function, Image};
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
 
 /// Instructions of a function, including parts that the compiler placed at other addresses.
-pub(super) struct Body {
+pub(super) struct FunctionBody {
     instructions: Vec<Instruction>,
     /// Address range of each part of the function; the end is exclusive.
     parts: Vec<(u64, u64)>,
@@ -32,7 +32,7 @@ impl Loop {
     }
 }
 
-impl Body {
+impl FunctionBody {
     pub(super) fn decode(image: &Image<'_>, function: &Function) -> Self {
         let mut instructions = Vec::new();
         let mut parts = Vec::new();
@@ -44,9 +44,9 @@ impl Body {
         Self { instructions, parts }
     }
 
-    pub(super) fn code(&self, image: &Image<'_>) -> Code {
+    pub(super) fn code(&self, image: &Image<'_>) -> CodeProperties {
         let hot = self.hot_loop().map_or(&[][..], |hot| self.loop_instructions(&hot));
-        Code {
+        CodeProperties {
             vector_bits: hot.iter().filter_map(width).max().map(|bytes| bytes * 8),
             nontemporal: hot.iter().any(is_nontemporal),
             fma: hot.iter().any(is_fused),

@@ -49,7 +49,7 @@ impl FromStr for HostList {
 
 impl HostList {
     /// Separates valid names from invalid names, which must not be passed to another program.
-    pub fn partition(names: &[String]) -> (Vec<String>, Vec<String>) {
+    pub fn split_invalid_names(names: &[String]) -> (Vec<String>, Vec<String>) {
         names.iter().cloned().partition(|name| {
             name.parse::<Self>().is_ok_and(|list| list.0.len() == 1 && list.0[0] == *name)
         })
@@ -257,7 +257,7 @@ mod tests {
         assert_eq!(read("gpu_3,rack_[1-2]_a"), ["gpu_3", "rack_1_a", "rack_2_a"]);
         let gpus = ["gpu_3", "gpu_4"].map(str::to_owned);
         assert_eq!(
-            (HostList::fold_names(&gpus).as_str(), HostList::partition(&gpus).1.len()),
+            (HostList::fold_names(&gpus).as_str(), HostList::split_invalid_names(&gpus).1.len()),
             ("gpu_[3-4]", 0)
         );
         assert_eq!(read(&"a".repeat(63)).len(), 1);
@@ -290,8 +290,11 @@ mod tests {
         assert_eq!(folded(&[]), "");
         let names: Vec<String> = (95..106).map(|n| format!("node{n:03}.site")).collect();
         assert_eq!(read(&HostList::fold_names(&names)), names);
-        let (valid, odd) =
-            HostList::partition(&["n1".to_owned(), "$(id)".to_owned(), "n[1-2]".to_owned()]);
+        let (valid, odd) = HostList::split_invalid_names(&[
+            "n1".to_owned(),
+            "$(id)".to_owned(),
+            "n[1-2]".to_owned(),
+        ]);
         assert_eq!((valid, odd.len()), (vec!["n1".to_owned()], 2));
     }
 

@@ -18,7 +18,7 @@ pub struct MpiProgram {
     /// Launcher that starts the ranks.
     pub launcher: MpiLauncher,
     /// True if the launcher requires an option to run as root, e.g. in a container.
-    pub as_root: bool,
+    pub needs_root_option: bool,
 }
 
 impl MpiProgram {
@@ -44,12 +44,17 @@ impl MpiProgram {
         if !allow_root {
             launcher.check_root()?;
         }
-        Ok(Self { path, launcher, as_root: allow_root && is_root() })
+        Ok(Self { path, launcher, needs_root_option: allow_root && is_root() })
     }
 
     /// Returns the launcher of the program, with these places of the ranks.
     pub fn launch<'a>(&'a self, ranks: RankPlaces<'a>) -> MpiLaunch<'a> {
-        MpiLaunch { launcher: &self.launcher, as_root: self.as_root, options: Vec::new(), ranks }
+        MpiLaunch {
+            launcher: &self.launcher,
+            needs_root_option: self.needs_root_option,
+            options: Vec::new(),
+            ranks,
+        }
     }
 }
 
@@ -73,7 +78,7 @@ pub struct MpiLaunch<'a> {
     /// Launcher that starts the ranks.
     pub launcher: &'a MpiLauncher,
     /// True if the launcher requires an option to run as root.
-    pub as_root: bool,
+    pub needs_root_option: bool,
     /// Options that precede the options for the places of ranks.
     pub options: Vec<String>,
     /// Places of the ranks.
@@ -110,7 +115,7 @@ impl MpiLaunch<'_> {
     pub fn arguments_in(&self, rankfile: &str, in_job: bool) -> LauncherArguments {
         let kind = self.launcher.kind;
         let mut words = Vec::new();
-        if self.as_root && kind == LauncherKind::OpenMpi {
+        if self.needs_root_option && kind == LauncherKind::OpenMpi {
             words.push(OpenMpi::AS_ROOT.to_owned());
         }
         words.extend(self.options.iter().cloned());
@@ -119,7 +124,8 @@ impl MpiLaunch<'_> {
             RankPlaces::Hosts(hosts) => words.extend(hosts.arguments(kind)),
             RankPlaces::Planned { plan, topology } => match kind {
                 LauncherKind::OpenMpi => {
-                    let old = self.launcher.major().is_none_or(|major| major < 5);
+                    let old =
+                        self.launcher.major_version().is_none_or(|major_version| major_version < 5);
                     let version = if old { OpenMpiVersion::V4 } else { OpenMpiVersion::V5 };
                     let emitted = emit::openmpi(plan, topology, version);
                     words.extend(emitted.args(rankfile));
@@ -147,12 +153,12 @@ mod tests {
     #[test]
     fn only_open_mpi_gets_an_option_to_run_as_root() {
         let hosts = ["a".to_owned()];
-        let words = |kind, as_root| {
+        let words = |kind, needs_root_option| {
             let command = CommandLine::new("mpirun", []);
             let launcher = MpiLauncher { command, kind, title: "", version: None, binds: true };
             let ranks = RankPlaces::Hosts(HostRanks { hosts: &hosts, per_host: 2, threads: None });
             let options = vec!["--quiet".to_owned()];
-            let launch = MpiLaunch { launcher: &launcher, as_root, options, ranks };
+            let launch = MpiLaunch { launcher: &launcher, needs_root_option, options, ranks };
             launch.arguments_in("file", false).words
         };
         let open = words(LauncherKind::OpenMpi, true);

@@ -21,7 +21,7 @@ pub(super) fn launcher_library(
     let roots = roots.iter().flatten().filter_map(|path| path.parent()?.parent());
     let below_roots =
         roots.flat_map(|root| BELOW.iter().flat_map(move |below| matching_paths(root, below)));
-    let environment = search::LIBRARIES.iter().filter_map(std::env::var_os);
+    let environment = search::LIBRARY_PATH_VARIABLES.iter().filter_map(std::env::var_os);
     let named: Vec<PathBuf> =
         environment.flat_map(|path| search::folders(&path).collect::<Vec<_>>()).collect();
     let folders: Vec<PathBuf> = below_roots.chain(named).chain(search::system_folders()).collect();

@@ -57,7 +57,7 @@ fn runs_with_equal_figures_are_within_noise() {
 
 #[test]
 fn interleaved_blocks_are_compared_by_ratios() {
-    let design = Design { blocks: true, ..Design::default() };
+    let design = Design { is_interleaved: true, ..Design::default() };
     // All rates decrease by 2 % from run to run, in the order A B B A; B is 10 % faster.
     let rate = |turn: &usize| 1e9 * 0.98f64.powi(*turn as i32);
     let compared = |turns_of_a: &[usize], turns_of_b: &[usize]| {

@@ -45,7 +45,7 @@ fn counts(
     for _ in 0..GROUPS {
         let group = runs_of(&mut random, nodes, runs, spread);
         let peers =
-            Peers { spread: SpreadComponents::from_nodes(&group), nodes, runs: nodes * runs };
+            PeerSpread { spread: SpreadComponents::from_nodes(&group), nodes, runs: nodes * runs };
         let medians: Vec<f64> = group.iter().map(|of| stats::median(of)).collect();
         let median = RobustSpread::from_values(&medians).unwrap().median;
         let new =
@@ -108,7 +108,7 @@ fn wide_spread_needs_the_reported_number_of_runs() {
         }
     }
     let peers =
-        Peers { spread: SpreadComponents { nodes: Some(0.0), ..wide }, nodes: 12, runs: 48 };
+        PeerSpread { spread: SpreadComponents { nodes: Some(0.0), ..wide }, nodes: 12, runs: 48 };
     let needed = peers.power(PRACTICAL, Fraction(0.36), 1).needed.unwrap().runs;
     let [good, ..] = counts(12, needed, needed, wide, 0.0);
     assert!(good >= MIN_GOOD, "{needed}: {good}");
@@ -136,7 +136,7 @@ fn quantiles_of_the_better_median_match_order_statistics() {
 
 #[test]
 fn power_is_printed_with_the_sufficient_number_of_runs() {
-    let of = |spread, nodes, runs| Peers { spread, nodes, runs };
+    let of = |spread, nodes, runs| PeerSpread { spread, nodes, runs };
     let precise = of(SpreadComponents { nodes: Some(0.008), runs: Some(0.003) }, 64, 128);
     let power = precise.power(PRACTICAL, Fraction(0.04), 1);
     assert_eq!(power.in_words(), "finds a loss of 6 %");

@@ -29,8 +29,8 @@ pub(super) fn join(
     };
     let result = measure(&ranks);
     let code = match &result {
-        Ok(exit) => exit.number(),
-        Err(failure) => Exit::from(failure).number(),
+        Ok(exit) => exit.code(),
+        Err(failure) => Exit::from(failure).code(),
     };
     nodegauge_apps::end(world, code)?;
     result

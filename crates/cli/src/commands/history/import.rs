@@ -1,13 +1,13 @@
 //! `nodegauge history import`: saves records from other histories, and outputs of other programs as records.
 
 use crate::args::DatabaseArgs;
-use crate::commands::read::{self, FileRun, RunDescription, RunFile, shown};
+use crate::commands::read::{self, FileRun, RunDescription, RunFile, shown_path};
 use crate::failure::{Exit, Failure};
 use crate::gauges;
 use crate::output;
 use crate::session;
 use nodegauge_history::{ImportResult, Store, records};
-use nodegauge_measure::quantity::counted;
+use nodegauge_measure::quantity::count_in_words;
 use nodegauge_measure::record::Status;
 use nodegauge_os::Input;
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ pub(super) fn execute(
     let mut exports: Vec<(&Path, String)> = Vec::new();
     let names = gauges::registry().former_names();
     for path in files {
-        let input = read::open(path)?;
+        let input = read::open_input(path)?;
         if let Some(text) = read::record_text(path, &input)? {
             exports.push((path, text));
             continue;
@@ -41,7 +41,7 @@ pub(super) fn execute(
         outputs.push(OutputFile { path, pipe });
     }
     if let (Some(option), Some((file, _))) = (described.option(), exports.first()) {
-        let file = shown(file);
+        let file = shown_path(file);
         let what = option.trim_start_matches("--");
         return Err(Failure::usage(format!(
             "{option}: the runs in {file} already contain their {what}"
@@ -58,13 +58,17 @@ pub(super) fn execute(
             })
         })?;
         let known = if known > 0 { format!(", {known} already saved") } else { String::new() };
-        output::print(&format!("{}: {} saved{known}\n", shown(file), counted(saved, "run")));
+        output::print(&format!(
+            "{}: {} saved{known}\n",
+            shown_path(file),
+            count_in_words(saved, "run")
+        ));
     }
     let mut exit = Exit::Success;
     for OutputFile { path, pipe } in outputs {
         let input = match pipe {
             Some(input) => input,
-            None => read::open(path)?,
+            None => read::open_input(path)?,
         };
         let file = RunFile { path, input: &input, described, machine, command: &COMMAND };
         exit = save(&file, &mut store)?.unwrap_or(exit);
@@ -98,7 +102,7 @@ fn check(file: &RunFile<'_>) -> Result<(), Failure> {
 
 /// Saves the runs of a file. Returns the exit code if a run has no result or was not read.
 fn save(file: &RunFile<'_>, store: &mut Store) -> Result<Option<Exit>, Failure> {
-    let shown = shown(file.path);
+    let shown = shown_path(file.path);
     let mut exit = None;
     let mut cut = Vec::new();
     let mut unread = Vec::new();
@@ -115,7 +119,7 @@ fn save(file: &RunFile<'_>, store: &mut Store) -> Result<Option<Exit>, Failure> 
             output::print(&format!("{} {shown}\n", record.id));
             let invalid = record.measurements.iter().find(|m| m.validity.status == Status::Invalid);
             if let Some(why) = invalid.and_then(|m| m.validity.reasons.first()) {
-                output::error(&format!("{shown}: saved without a result: {why}"));
+                output::print_error_line(&format!("{shown}: saved without a result: {why}"));
                 exit = Some(Exit::Unmet);
             }
             cut.extend(reason);
@@ -123,10 +127,10 @@ fn save(file: &RunFile<'_>, store: &mut Store) -> Result<Option<Exit>, Failure> 
         FileRun::Unread(failure) => unread.push(failure),
     })?;
     for reason in &cut {
-        output::note(reason);
+        output::print_note(reason);
     }
     for failure in &unread {
-        output::failure(failure);
+        output::print_failure(failure);
     }
     if let Some(failure) = failed {
         return Err(failure.into());

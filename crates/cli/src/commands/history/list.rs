@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::gauges;
 use crate::output;
 use crate::session;
-use nodegauge_analysis::compare::IMPORT;
+use nodegauge_analysis::compare::IMPORT_LABEL;
 use nodegauge_analysis::csv;
 use nodegauge_history::{ListedFigures, RunFilter, RunLine};
 use nodegauge_measure::keys::Registry;
@@ -29,7 +29,8 @@ pub(super) fn execute(args: &ListArgs) -> Result<(), Failure> {
     if args.quiet {
         let ids = store.map_or(Ok(Vec::new()), |store| store.ids(&filter))?;
         // Identifiers of imported records are escaped, so that each run is one line.
-        let text: String = ids.iter().map(|id| format!("{}\n", legible::escaped(id))).collect();
+        let text: String =
+            ids.iter().map(|id| format!("{}\n", legible::escape_controls(id))).collect();
         output::print(&text);
         return Ok(());
     }
@@ -77,7 +78,8 @@ fn line(run: &RunLine, distinct_prefix_length: usize, registry: &Registry) -> Li
     });
     let is_suspect = headline(run, registry).is_some_and(|(of, _)| of.suspect > 0);
     // The command shows the name of the file, too.
-    let (files, labels): (Vec<_>, Vec<_>) = run.labels.iter().partition(|(key, _)| *key == IMPORT);
+    let (files, labels): (Vec<_>, Vec<_>) =
+        run.labels.iter().partition(|(key, _)| *key == IMPORT_LABEL);
     let labels = labels.into_iter().chain(files).map(|(key, value)| format!("{key}={value}"));
     ListLine {
         is_suspect,
@@ -117,17 +119,17 @@ fn table(lines: &[RunLine], registry: &Registry) -> String {
         rows.push(vec![
             run.id.clone(),
             run.started.clone(),
-            csv::number(Some(run.seconds.0)),
+            csv::format_number(Some(run.seconds.0)),
             run.host.clone().unwrap_or_default(),
             run.complete.to_string(),
             run.own.to_string(),
             run.command.clone(),
-            csv::joined(run.labels.iter().map(|(key, value)| format!("{key}={value}"))),
+            csv::join_texts(run.labels.iter().map(|(key, value)| format!("{key}={value}"))),
             of(|of| of.gauge.clone()),
             of(|of| of.test.clone()),
             of(|of| of.name.clone()),
             of(|of| of.unit.map(|unit| unit.to_string()).unwrap_or_default()),
-            of(|of| csv::number(of.best)),
+            of(|of| csv::format_number(of.best)),
             figure.map(|(_, more)| more.to_string()).unwrap_or_default(),
             of(|of| of.suspect.to_string()),
         ]);

@@ -48,7 +48,7 @@ fn name(path: &Path) -> String {
 
 /// Reads a text. The error is the reason why nothing was read.
 fn read(bytes: &[u8]) -> Result<Vec<ReadRun>, String> {
-    let text = printed::decoded(bytes.to_vec())?;
+    let text = printed::decode(bytes.to_vec())?;
     let context = ReadContext { machine: &Machine::default(), known: &KnownRun::default() };
     let runs = readers::read(&readers::all(&GAUGES), &text, &context);
     runs.map_err(|error| error.into_failure("the text").single_line())
@@ -86,7 +86,7 @@ fn figures_in_words(read: &Result<Vec<ReadRun>, String>) -> String {
         match &run.printed {
             Ok(printed) => {
                 let cut = printed
-                    .cut_reason()
+                    .truncation_reason()
                     .map(|reason| format!(", cut: {reason}"))
                     .unwrap_or_default();
                 let _ = writeln!(words, "{cut}");

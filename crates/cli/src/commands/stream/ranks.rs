@@ -21,8 +21,8 @@ pub(super) fn join(
     let joined = LaunchedRanks::new(started)?;
     let result = measure(&joined);
     let code = match &result {
-        Ok(exit) => exit.number(),
-        Err(failure) => Exit::from(failure).number(),
+        Ok(exit) => exit.code(),
+        Err(failure) => Exit::from(failure).code(),
     };
     joined.coordinator.borrow_mut().set_exit_code(code);
     result

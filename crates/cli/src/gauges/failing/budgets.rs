@@ -21,7 +21,7 @@ const NO_TIME: Duration = Duration::from_millis(1);
 const MAX_TURNS: usize = 12;
 
 fn asked(budget: Duration) -> Extent {
-    Extent { budget, asked: true, samples: None }
+    Extent { budget, is_set_by_user: true, samples: None }
 }
 
 /// Returns the budget in a hint: `use --budget 12, or smaller arrays`.
@@ -124,7 +124,7 @@ pub(super) fn delivers_under_load(case: &Case) {
         }
         taken
     };
-    let budget = Extent { asked: true, ..super::TIMED };
+    let budget = Extent { is_set_by_user: true, ..super::TIMED };
     let Some(run) = run(case, budget, &mut SilentObserver, slows) else { return };
     let outcome = run.ended.unwrap();
     delivers(case.name, &outcome);

@@ -61,7 +61,7 @@ fn xhpl(site: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {
         order: Some(256),
         full: false,
         is_memory_given: false,
-        fraction: Fraction(0.5),
+        memory_fraction: Fraction(0.5),
         nb: vec![64],
         grid_multiple: false,
         seed: 1,

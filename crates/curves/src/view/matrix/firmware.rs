@@ -3,9 +3,9 @@
 use super::{CurvesFigure, pair};
 use nodegauge_gauge::view::Section;
 use nodegauge_measure::Unit;
-use nodegauge_measure::quantity::counted;
+use nodegauge_measure::quantity::count_in_words;
 use nodegauge_measure::record::Status;
-use nodegauge_measure::record::doubt::TYPICAL;
+use nodegauge_measure::record::doubt::TYPICAL_RULE;
 
 /// Figure for which firmware also reports a value.
 struct Compared<'a> {
@@ -81,7 +81,7 @@ fn direction(one: &Compared<'_>) -> &'static str {
 fn in_words(worst: &Contradiction, others: usize) -> String {
     let mut text = format!("its HMAT contradicts the measurement: {}", worst.text);
     if others > 0 {
-        text += &format!("; {}", counted(others, "more contradiction"));
+        text += &format!("; {}", count_in_words(others, "more contradiction"));
     }
     if worst.is_suspect {
         text += " (the measured figures are suspect)";
@@ -93,7 +93,7 @@ fn in_words(worst: &Contradiction, others: usize) -> String {
 /// accesses whose order differs between firmware and measurement. Differences within the interval of a valid figure are
 /// ignored.
 fn find_contradictions(compared: &[Compared<'_>]) -> Vec<Contradiction> {
-    let enough = 1.0 + TYPICAL.max_distance.0;
+    let enough = 1.0 + TYPICAL_RULE.max_distance.0;
     let mut found = Vec::new();
     for (i, one) in compared.iter().enumerate() {
         let unit = one.unit();

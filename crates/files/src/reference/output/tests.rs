@@ -14,7 +14,7 @@ fn rate(output: &IozoneOutput, file: u64, block: u64, name: &str) -> Option<f64>
 fn automatic_table_has_all_columns() {
     let output = recorded("iozone-a.txt");
     assert_eq!(output.version.as_deref(), Some("3.489"));
-    assert!(output.complete && !output.poor_resolution);
+    assert!(output.complete && !output.has_poor_resolution);
     assert!(output.lines.iter().all(|line| line.rates.len() == 13));
     assert_eq!(rate(&output, 64, 4, "write"), Some(1_101_022.0));
     assert_eq!(rate(&output, 256, 256, "read"), Some(43_286_099.0));
@@ -73,7 +73,7 @@ fn throughput_mode_has_worker_and_parent_rates() {
 #[test]
 fn size_without_results_has_no_figures() {
     let output = recorded("iozone-bad-r.txt");
-    assert!(output.poor_resolution);
+    assert!(output.has_poor_resolution);
     assert_eq!(output.lines[0].rates, []);
 }
 

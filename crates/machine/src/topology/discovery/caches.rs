@@ -40,14 +40,14 @@ fn core_caches(hwloc: &Hwloc, kind: ObjectType) -> Vec<&TopologyObject> {
 }
 
 /// Returns the type of the highest level of data or unified caches above level 1.
-pub(super) fn last_level(hwloc: &Hwloc) -> Option<ObjectType> {
+pub(super) fn last_level_cache_type(hwloc: &Hwloc) -> Option<ObjectType> {
     [ObjectType::L5Cache, ObjectType::L4Cache, ObjectType::L3Cache, ObjectType::L2Cache]
         .into_iter()
         .find(|kind| !core_caches(hwloc, *kind).is_empty())
 }
 
 /// Returns the caches of cores by level and type. `threads` are all hardware threads of the machine.
-pub(super) fn levels(
+pub(super) fn caches_by_level(
     hwloc: &Hwloc,
     source: &TopologySource,
     threads: &[HardwareThread],

@@ -9,7 +9,7 @@ use hwlocality::object::types::ObjectType;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// NUMA nodes while a topology is read. The CPUs near a NUMA node follow from the CPUs of all NUMA nodes.
-pub(super) struct MemoryNodes {
+pub(super) struct HwlocNumaNodes {
     nodes: Vec<TopologyNumaNode>,
     /// Hardware threads of each NUMA node, including threads that the description does not contain.
     complete: Vec<Vec<CpuId>>,
@@ -17,7 +17,7 @@ pub(super) struct MemoryNodes {
     nearest: BTreeMap<CpuId, usize>,
 }
 
-impl MemoryNodes {
+impl HwlocNumaNodes {
     /// Reads the NUMA nodes.
     pub(super) fn from_hwloc(hwloc: &Hwloc, source: &TopologySource) -> Self {
         // For a synthetic machine without memory sizes, hwloc assumes 1 GiB per node, so that the size is unknown.

@@ -88,7 +88,7 @@ fn doubt_rule_applied_twice_adds_no_reason() {
     disturbed.suspect("disturbed");
     let reasons = few().with_validity(disturbed).validity.reasons;
     assert_eq!((reasons[0].as_str(), reasons.len()), ("disturbed", 2));
-    let invalid = few().missing("wrong result");
+    let invalid = few().without_value("wrong result");
     assert_eq!(invalid.validity.reasons, ["wrong result"]);
     // A later call removes no reason.
     let mut samples_reason = rate(Quoted::Best, &[50.0; 6]);
@@ -122,7 +122,7 @@ fn derived_figure_inherits_doubts() {
     factor.inherit_doubts(&base.validity, "baseline");
     assert_eq!((factor.validity.status, factor.validity.reasons.len()), (Status::Suspect, 1));
     assert!(factor.validity.reasons[0].starts_with("baseline: 1 sample counts: too few"));
-    factor.inherit_doubts(&base.clone().missing("wrong result").validity, "baseline");
+    factor.inherit_doubts(&base.clone().without_value("wrong result").validity, "baseline");
     assert_eq!((factor.validity.status, factor.value), (Status::Invalid, None));
 }
 
@@ -130,7 +130,7 @@ fn derived_figure_inherits_doubts() {
 fn rate_above_its_limit_is_suspect() {
     let above = |fraction: f64| {
         let mut m = rate(Quoted::Median, &[fraction * 10e9; 9]).limit(10e9, "read, interleaved");
-        m.doubt_above_limit();
+        m.doubt_if_above_limit();
         m
     };
     assert_eq!(above(1.02).validity, super::super::Validity::valid());
@@ -142,11 +142,11 @@ fn rate_above_its_limit_is_suspect() {
     assert!(m.value.is_some());
     // A time above its limit is slow, and an invalid figure stays invalid.
     let mut slow = sampled(Quoted::Median, &[2.0; 9]).limit(1.0, "x");
-    slow.doubt_above_limit();
+    slow.doubt_if_above_limit();
     assert_eq!(slow.validity.status, Status::Valid);
-    let mut invalid = above(1.0).missing("wrong result");
+    let mut invalid = above(1.0).without_value("wrong result");
     invalid.limit = Some(Limit { value: 1.0, basis: String::new(), fraction: Fraction(9.0) });
-    invalid.doubt_above_limit();
+    invalid.doubt_if_above_limit();
     assert_eq!(invalid.validity.reasons.len(), 1);
 }
 

@@ -29,7 +29,7 @@ fn invalid_figure_has_no_value() {
     assert_eq!(doubted.value, Some(4e10));
     doubted.doubt(Status::Invalid, "a[0] is 1, not 2");
     assert_eq!((doubted.value, doubted.in_words()), (None, "-".to_owned()));
-    let missing = measured.clone().missing("no memory");
+    let missing = measured.clone().without_value("no memory");
     assert_eq!((missing.value, missing.validity.status), (None, Status::Invalid));
     assert_eq!(measured.with_validity(Validity::valid()).in_words(), "40.00 GB/s");
 }

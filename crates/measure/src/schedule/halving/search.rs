@@ -7,13 +7,13 @@ use std::time::Instant;
 
 /// Rules of a search: one constant per kind of search.
 #[derive(Debug, Clone, Copy)]
-pub struct Rules {
+pub struct SearchRules {
     /// Seed of the random order of measurements; any number.
     pub seed: u64,
     /// Number of passes over the candidates in a round.
-    pub passes: Passes,
+    pub passes: PassesPerRound,
     /// Rule for the elimination of candidates after a round.
-    pub leave: RoundRule,
+    pub elimination: EliminationRule,
     /// Minimum number of rounds before the search can be decided.
     pub min_rounds: usize,
     /// Maximum number of rounds, after which the search ends undecided; `None` for no limit.
@@ -26,7 +26,7 @@ pub struct Rules {
 
 /// Number of passes over the candidates in a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Passes {
+pub enum PassesPerRound {
     /// Each round has one pass.
     One,
     /// The first round has one pass, the second has two, and so on. Fewer remaining candidates thus
@@ -36,7 +36,7 @@ pub enum Passes {
 
 /// Rule that determines which candidates are eliminated after a round, and when the search is decided.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum RoundRule {
+pub enum EliminationRule {
     /// From round `from` on, [`Halving::eliminate_half`] eliminates candidates. The search is decided when each
     /// group has at most `left` candidates.
     SlowerHalf {
@@ -108,7 +108,7 @@ pub trait Candidates {
 pub fn choose<T: Candidates>(
     candidates: &mut T,
     groups: &mut [Halving<T::Candidate>],
-    rules: &Rules,
+    rules: &SearchRules,
     deadline: Instant,
 ) -> Result<(), T::Error> {
     let begun = clock::now();
@@ -120,7 +120,7 @@ pub fn choose<T: Candidates>(
         if !search.measure_round(groups, round)? {
             break;
         }
-        groups.iter_mut().for_each(|group| rules.leave.after(round, group));
+        groups.iter_mut().for_each(|group| rules.elimination.after(round, group));
         let elapsed = (clock::now() - begun).as_secs_f64() / allotted;
         search.candidates.round_ended(elapsed.min(1.0), largest(groups));
     }
@@ -138,7 +138,7 @@ fn largest<C>(groups: &[Halving<C>]) -> usize {
 /// State of a running search.
 struct Search<'a, T> {
     candidates: &'a mut T,
-    rules: &'a Rules,
+    rules: &'a SearchRules,
     deadline: Instant,
     order: Shuffler,
 }
@@ -194,18 +194,19 @@ impl<T: Candidates> Search<'_, T> {
     }
 }
 
-impl Rules {
+impl SearchRules {
     /// True if the search is decided or the maximum number of rounds is reached. `rounds` is the
     /// number of completed rounds.
     fn is_over<C>(&self, groups: &mut [Halving<C>], rounds: usize) -> bool {
         if self.max_rounds.is_some_and(|max| rounds >= max) {
             return true;
         }
-        rounds >= self.min_rounds && groups.iter_mut().all(|group| self.leave.is_decided(group))
+        rounds >= self.min_rounds
+            && groups.iter_mut().all(|group| self.elimination.is_decided(group))
     }
 }
 
-impl Passes {
+impl PassesPerRound {
     fn in_round(self, round: usize) -> usize {
         match self {
             Self::One => 1,
@@ -214,7 +215,7 @@ impl Passes {
     }
 }
 
-impl RoundRule {
+impl EliminationRule {
     /// Eliminates candidates of a group after round number `round`, according to the rule.
     fn after<C>(self, round: usize, group: &mut Halving<C>) {
         match self {
@@ -283,10 +284,10 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    const HALVE: Rules = Rules {
+    const HALVE: SearchRules = SearchRules {
         seed: 1,
-        passes: Passes::Growing,
-        leave: RoundRule::SlowerHalf { from: 1, left: 1 },
+        passes: PassesPerRound::Growing,
+        elimination: EliminationRule::SlowerHalf { from: 1, left: 1 },
         min_rounds: 0,
         max_rounds: None,
         whole_rounds: 0,
@@ -349,7 +350,7 @@ mod tests {
 
     #[test]
     fn deadline_is_checked_per_turn_or_per_round() {
-        let rounds = |rules: Rules, seconds| {
+        let rounds = |rules: SearchRules, seconds| {
             let mut numbers = Numbers { lasts: Duration::from_secs(10), ..Numbers::default() };
             let deadline = clock::now() + Duration::from_secs(seconds);
             let mut groups = [Halving::new(1..=8)];
@@ -357,21 +358,25 @@ mod tests {
             (numbers.rounds.len(), numbers.turns)
         };
         assert_eq!(rounds(HALVE, 35), (0, 4));
-        assert_eq!(rounds(Rules { check: DeadlineCheck::Round, ..HALVE }, 35), (1, 8));
-        assert_eq!(rounds(Rules { whole_rounds: 1, ..HALVE }, 35), (1, 8));
-        assert_eq!(rounds(Rules { whole_rounds: 1, ..HALVE }, 0), (1, 8));
-        assert_eq!(rounds(Rules { max_rounds: Some(2), ..HALVE }, 3600), (2, 16));
+        assert_eq!(rounds(SearchRules { check: DeadlineCheck::Round, ..HALVE }, 35), (1, 8));
+        assert_eq!(rounds(SearchRules { whole_rounds: 1, ..HALVE }, 35), (1, 8));
+        assert_eq!(rounds(SearchRules { whole_rounds: 1, ..HALVE }, 0), (1, 8));
+        assert_eq!(rounds(SearchRules { max_rounds: Some(2), ..HALVE }, 3600), (2, 16));
     }
 
     #[test]
     fn search_ends_when_decided_or_at_turn_limit() {
-        let rules =
-            Rules { passes: Passes::One, leave: RoundRule::KeepAll(0.5), min_rounds: 3, ..HALVE };
+        let rules = SearchRules {
+            passes: PassesPerRound::One,
+            elimination: EliminationRule::KeepAll(0.5),
+            min_rounds: 3,
+            ..HALVE
+        };
         let mut groups = [Halving::new([10, 1])];
         let mut numbers = Numbers::default();
         choose(&mut numbers, &mut groups, &rules, hour()).unwrap();
         assert_eq!((numbers.rounds, groups[0].len(), *groups[0].leader()), (vec![2; 3], 2, 10));
-        let rules = Rules { leave: RoundRule::SignificantlySlower, ..rules };
+        let rules = SearchRules { elimination: EliminationRule::SignificantlySlower, ..rules };
         let mut limited = Numbers { max_turns: Some(5), ..Numbers::default() };
         choose(&mut limited, &mut [Halving::new([1, 10])], &rules, hour()).unwrap();
         assert_eq!(limited.turns, 5);

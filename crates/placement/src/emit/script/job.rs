@@ -27,7 +27,7 @@ pub fn pbs(job: &EmittedRanks<'_>) -> String {
          cd \"${{PBS_O_WORKDIR:-.}}\" || exit 3\n\
          set -f\n\
          set -- ${{PROGRAM:?no program: qsub -v PROGRAM=./a.out FILE}}\n",
-        job.topology.allowed().count(),
+        job.topology.allowed_threads().count(),
         job.per_node(),
         job.max_threads_per_rank(),
     );

@@ -85,7 +85,7 @@ fn words(variables: &[RankVariables]) -> String {
 /// Returns the code that prints the rank on the node, or fails with a message of one line.
 fn code(job: &EmittedRanks<'_>) -> String {
     let mpi = words(&launchers::mpi_variables());
-    let system = words(&launchers::system_variables());
+    let system = words(&launchers::batch_system_variables());
     let node = local_rank_variables().collect::<Vec<_>>().join(" ");
     let each = job.per_node();
     let total = job.total();

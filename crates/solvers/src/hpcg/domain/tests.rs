@@ -22,9 +22,9 @@ fn each<T: Send>(
 
 fn set(domain: &mut Domain, place: &DomainExchangePoint<'_>) -> DomainSolution {
     let stop = AtomicBool::new(false);
-    let until =
+    let stop_criteria =
         StopCriteria { iterations: ITERATIONS, tolerance: 0.0, preconditioned: true, stop: &stop };
-    domain.solve(place, until).unwrap()
+    domain.solve(place, stop_criteria).unwrap()
 }
 
 /// Compares the residual with the value that HPCG 3.1's reference code printed after 50 iterations, with `count`
@@ -97,9 +97,9 @@ fn symmetry_test_detects_asymmetric_matrix() {
 fn stop_request_ends_all_workers() {
     let ended = each([16; 3], 3, LoopCode::widest(true), |domain, place, _, number| {
         let stop = AtomicBool::new(number == 0);
-        let until =
+        let stop_criteria =
             StopCriteria { iterations: 50, tolerance: 0.0, preconditioned: true, stop: &stop };
-        domain.solve(place, until)
+        domain.solve(place, stop_criteria)
     });
     assert_eq!(ended, [None; 3]);
 }
@@ -115,8 +115,8 @@ fn rows(matrix: &Matrix) -> Vec<(usize, Vec<(usize, f64)>)> {
             let mut row = vec![(at, matrix.diagonal[slice * 8 + lane])];
             for slot in 0..13 {
                 let of = (slice * 13 + slot) * 8 + lane;
-                row.push((matrix.below[of] as usize, matrix.lower[of]));
-                row.push((matrix.above[of] as usize, matrix.upper[of]));
+                row.push((matrix.below_columns[of] as usize, matrix.lower[of]));
+                row.push((matrix.above_columns[of] as usize, matrix.upper[of]));
             }
             rows.push((at, row));
         }
