@@ -121,5 +121,6 @@ fn key(m: &Measurement) -> String {
     let count = m.config.get("processes").and_then(serde_json::Value::as_u64).unwrap_or(1);
     let kind = m.config.get("volume").and_then(|volume| volume.get("type"));
     let kind = kind.and_then(serde_json::Value::as_str).unwrap_or_default().to_owned();
-    format!("{}; {count} processes; {} directories; {kind}", m.name, text(m, "directories"))
+    let processes = if count == 1 { "process" } else { "processes" };
+    format!("{}; {count} {processes}; {} directories; {kind}", m.name, text(m, "directories"))
 }

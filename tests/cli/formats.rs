@@ -408,7 +408,7 @@ fn jsonl_records_can_be_imported() {
 }
 
 #[test]
-fn csv_and_text_equal_the_output_of_other_commands() {
+fn csv_equals_the_recorded_file_and_text_equals_history_show() {
     let harness = Harness::new();
     for name in all() {
         let recorded = std::fs::read_to_string(golden(&name).with_file_name("record.csv"));

@@ -173,7 +173,7 @@ fn show_option_requires_a_sweep() {
 }
 
 #[test]
-fn runs_with_ranks_state_processes_and_memory_per_rank() {
+fn pages_of_runs_with_ranks_print_processes_and_memory_per_rank() {
     let harness = Harness::new();
     if !harness.has_cpus(2) {
         return;

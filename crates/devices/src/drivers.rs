@@ -104,8 +104,13 @@ pub fn list(interrupted: &dyn Fn() -> bool) -> Result<Vec<DriverListing>, Failur
 fn no_listing(name: &str, how: &str, stderr: &str) -> DeviceError {
     let line = last_line(stderr);
     let last_line = if line.is_empty() { line } else { format!(": {line}") };
-    DeviceError::new(FailureClass::Other, name, "listed in a child process", 0)
-        .with_detail(format!("the child process {how}{last_line}"))
+    DeviceError::new(
+        FailureClass::Other,
+        name,
+        "while its devices were listed in a child process",
+        0,
+    )
+    .with_detail(format!("the child process {how}{last_line}"))
 }
 
 /// Device that the user requests.

@@ -257,7 +257,7 @@ mod tests {
         let figure = &precise.groups[0].figures[0];
         assert!(figure.loss_found.is_some_and(|loss| loss.0 < 0.06), "{figure:?}");
         assert_eq!((figure.needed, figure.size), (None, Some(1 << 27)));
-        assert_eq!(powers_in_words(&precise)[0], "triad: finds a loss of 5 %");
+        assert_eq!(powers_in_words(&precise)[0], "triad: would find a loss of 5 %");
         let mut random = fastrand::Rng::with_seed(9);
         let wide = made(runs(|_| 380e9 * (0.7 + 0.6 * random.f64()), 12));
         let varied = &wide.groups[0].figures[0];

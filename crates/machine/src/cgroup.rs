@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_counters_mean_no_throttling() {
+    fn missing_counters_have_no_throttling() {
         let (_folder, root) = tree(&[("proc/self/cgroup", "0::/\n")]);
         let reading = ThrottlingReading::read(&root);
         assert_eq!(reading.since(&ThrottlingReading::default()), None);

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn requested_samples_are_taken_despite_time() {
+    fn requested_samples_are_taken_after_the_time_limit() {
         let rule = StopRule { exact_samples: Some(3), ..rule() };
         let late = Duration::from_secs(100);
         assert_eq!(rule.stop_reason(&[&[1.0, 2.0]], late, Better::Higher), None);

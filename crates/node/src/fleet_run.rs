@@ -446,7 +446,7 @@ impl<'a> FleetRun<'a> {
         let done = self.hosts.iter().filter(|host| self.folder.record_count(host) > 0).count();
         let failed = self.failed.len();
         let line = format!(
-            "fleet: {done} of {} measured, {active} in the queue, {waiting} waiting, {failed} failed",
+            "fleet: {done} of {} measured, {active} submitted, {waiting} not submitted yet, {failed} failed",
             count_in_words(self.hosts.len(), "node")
         );
         if line != self.printed {

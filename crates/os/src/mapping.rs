@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn file_mapping_shows_file_content() {
+    fn writes_to_a_file_mapping_reach_the_file() {
         let file = tempfile::tempfile().unwrap();
         file.set_len(4096).unwrap();
         let mapping = Mapping::map_file(&file, 0, 4096, true).unwrap();

@@ -41,7 +41,7 @@ pub struct PointObservations {
     pub nodes: Vec<Option<BTreeMap<NumaNodeId, Fraction>>>,
     /// Description of the first wrong value; `None` if all checks passed.
     pub wrong: Option<String>,
-    /// Number of checks of all arrays.
+    /// Number of checks, each of all arrays.
     pub checks: u32,
 }
 

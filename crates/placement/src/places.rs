@@ -154,7 +154,7 @@ fn abstract_name(cursor: &mut Cursor<'_>) -> Result<PlacesSpec, SyntaxError> {
         None
     };
     cursor.skip_blanks();
-    cursor.finish("expected the end after an abstract name")?;
+    cursor.finish("expected nothing after an abstract name")?;
     Ok(PlacesSpec::Abstract { name, count })
 }
 

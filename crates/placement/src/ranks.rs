@@ -154,7 +154,7 @@ impl FromStr for LecturePolicy {
         let start = cursor.position();
         let number = cursor.number("expected the number of a policy, 0 to 5")?;
         cursor.skip_blanks();
-        cursor.finish("expected the end after the number of a policy")?;
+        cursor.finish("expected nothing after the number of a policy")?;
         let policy = u8::try_from(number).ok().and_then(Self::new);
         policy.ok_or_else(|| {
             cursor.error_at(start, format!("policy {number} is out of range: expected 0 to 5"))

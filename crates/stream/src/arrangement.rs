@@ -360,7 +360,7 @@ pub(crate) fn chosen_notice(chosen: &ChosenLoops) -> Notice {
     if !chosen.regular_by_default.is_empty() {
         let kernels = names(&chosen.regular_by_default);
         parts.push(format!(
-            "non-temporal stores by default, because not all loops with them were tried: {kernels}"
+            "non-temporal stores although regular stores led, because not all non-temporal loops were tried: {kernels}"
         ));
     }
     if tried > 0 && untried > 0 {

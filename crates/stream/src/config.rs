@@ -142,7 +142,7 @@ config! {
         rounds: shared::rounds;
         /// Number of rounds that do not count.
         rounds_left_out: u64 = Observation "rounds left out";
-        /// Budget that suffices for ten rounds, seconds; absent if ten rounds count.
+        /// Budget that would suffice for ten rounds, seconds; absent if at least ten rounds of this run count.
         enough_budget_s: Seconds = Observation "budget for ten rounds";
         array_bytes: shared::array_bytes;
         array_times_llc: shared::array_times_llc;

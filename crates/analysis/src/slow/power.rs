@@ -240,15 +240,15 @@ impl Power {
         }
     }
 
-    /// Describes the power: `finds a loss of 6 %`. Without power, the text contains the loss that is not found, the
-    /// loss that is found, and the number of runs that would be sufficient.
+    /// Describes the power: `would find a loss of 6 %`. Without power, the text contains the loss that is not found,
+    /// the loss that is found, and the number of runs that would be sufficient.
     pub fn in_words(&self) -> String {
         let sought = self.sought.in_whole_percent();
         let Some(found) = self.found else {
             return format!("cannot find a loss of {sought}: the spread of good nodes is unknown");
         };
         if self.suffices() {
-            return format!("finds a loss of {}", found.rounded_up().in_whole_percent());
+            return format!("would find a loss of {}", found.rounded_up().in_whole_percent());
         }
         let instead = if found.0 <= 0.99 {
             format!("only one of {}", found.rounded_up().in_whole_percent())

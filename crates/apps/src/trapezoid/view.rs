@@ -185,7 +185,7 @@ fn placement(all: &[TrapezoidFigure<'_>]) -> Option<String> {
     let of_longest: Vec<&TrapezoidFigure<'_>> =
         figures_with_length(all, "relative", longest).collect();
     let what = format!("of {} intervals", power(longest));
-    let question = format!("whether placement affects sums {what}");
+    let question = format!("whether placement affects the speed of sums {what}");
     if let Some(obstacle) = Obstacle::from_figures(of_longest.iter().map(|(m, _)| *m)) {
         return Some(obstacle.cannot_tell(&question));
     }
@@ -227,14 +227,14 @@ fn placement(all: &[TrapezoidFigure<'_>]) -> Option<String> {
         ) {
             ([], SpeedVerdict::NoDifference) => {
                 let found = detectable_difference(MAX_NEGLIGIBLE_DIFFERENCE);
-                format!("placement does not affect sums {what}: {evenly}; {found}")
+                format!("placement does not affect the speed of sums {what}: {evenly}; {found}")
             }
             ([], _) => Obstacle::new(evenly)
                 .with_remedy("use a larger --budget or --samples")
                 .cannot_tell(&question),
             _ => {
                 format!(
-                    "sums {what}: {} of {asked} policies differ: {}",
+                    "sums {what}: {} of {asked} policies differ from policy 0: {}",
                     apart.len(),
                     apart.join(", ")
                 )
@@ -282,15 +282,24 @@ mod tests {
             figure
         };
         let text = sentence((1..=5).map(figure).collect());
-        assert_eq!(text, "cannot tell whether placement affects sums of 10^3 intervals: disturbed");
+        assert_eq!(
+            text,
+            "cannot tell whether placement affects the speed of sums of 10^3 intervals: disturbed"
+        );
     }
 
     #[test]
     fn placement_effect_needs_narrow_confidence_intervals() {
-        assert!(reported(1.0, 0.02, 20).starts_with("placement does not affect sums of 10^3"));
+        assert!(
+            reported(1.0, 0.02, 20)
+                .starts_with("placement does not affect the speed of sums of 10^3")
+        );
         assert!(reported(1.0, 0.5, 20).starts_with("cannot tell whether"));
         assert!(reported(1.0, 0.02, 3).contains("too few samples"));
         let apart = reported(0.9, 0.02, 20);
-        assert!(apart.contains("5 of 5 policies differ: policy 1 is 0.900 times"), "{apart}");
+        assert!(
+            apart.contains("5 of 5 policies differ from policy 0: policy 1 is 0.900 times"),
+            "{apart}"
+        );
     }
 }

@@ -49,7 +49,7 @@ pub(super) struct EntryBench {
 }
 
 impl EntryBench {
-    /// Creates the paths of a worker in a folder; `bytes` are written to each file. No file is created.
+    /// Prepares the names of a worker's files in a folder without creating them. `bytes` is the size of each file.
     pub(super) fn new(folder: &Path, worker: usize, bytes: u64) -> Result<Self, Failure> {
         let [created, renamed] = [CREATED, RENAMED].map(|kind| {
             FileNames::new(folder, kind, worker).map_err(|cause| error::unwritable(folder, cause))

@@ -50,7 +50,7 @@ pub(crate) struct AppRankArgs {
     /// policy, else spread]
     #[arg(long, value_name = "MAP", help_heading = "Where")]
     pub(crate) rank_map: Option<RankMap>,
-    /// Rank policies to compare, e.g. 0,3 or 0-5 (see stream --policy); none: only threads
+    /// Rank policies to compare, e.g. 0,3 or 0-5 (see stream --policy), or `none` to measure only threads
     ///
     /// A policy can have its own rank map: 4,4/even.
     #[arg(long, value_name = "POLICIES", value_parser = policies, help_heading = "Where")]
@@ -168,7 +168,7 @@ fn elements(text: &str) -> Result<Elements, SyntaxError> {
     let y = axis_count(&mut cursor, "expected the elements along y")?;
     cursor.expect(',', "expected ',' and the elements along z")?;
     let z = axis_count(&mut cursor, "expected the elements along z")?;
-    cursor.finish("expected the end after three numbers")?;
+    cursor.finish("expected nothing after three numbers")?;
     Ok([x, y, z])
 }
 
@@ -194,7 +194,7 @@ fn grid(text: &str) -> Result<GridPoints, SyntaxError> {
     let y = axis_count(&mut cursor, "expected the number of points along y")?;
     cursor.expect(',', "expected ',' and the points along z")?;
     let z = axis_count(&mut cursor, "expected the number of points along z")?;
-    cursor.finish("expected the end after three numbers")?;
+    cursor.finish("expected nothing after three numbers")?;
     Ok([x, y, z])
 }
 

@@ -215,7 +215,7 @@ const MAX_STRIDE: u32 = 1 << 20;
 fn stride(text: &str) -> Result<u32, SyntaxError> {
     let mut cursor = Cursor::new("stride", "--stride 64 or --stride 4096", text);
     let bytes = cursor.number("expected a number of bytes")?;
-    cursor.finish("expected the end after the number of bytes")?;
+    cursor.finish("expected nothing after the number of bytes")?;
     let stride = u32::try_from(bytes).ok().filter(|stride| stride % LINE == 0);
     stride.filter(|stride| (LINE..=MAX_STRIDE).contains(stride)).ok_or_else(|| {
         let problem = format!("expected a multiple of {LINE} from {LINE} to {MAX_STRIDE}");

@@ -201,7 +201,7 @@ fn pairs(text: &str) -> Result<RankPairs, SyntaxError> {
         cursor.expect('-', "expected '-' and a second CPU")?;
         let second_at = cursor.position();
         let second = cpu(&mut cursor)?;
-        cursor.finish("expected the end after two CPUs")?;
+        cursor.finish("expected nothing after two CPUs")?;
         if first == second {
             return Err(cursor.error_at(second_at, "a pair needs two CPUs"));
         }

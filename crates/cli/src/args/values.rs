@@ -86,7 +86,7 @@ pub(super) fn fraction(text: &str) -> Result<f64, SyntaxError> {
 pub(super) fn fraction_up_to(most: f64, text: &str) -> Result<f64, SyntaxError> {
     let mut cursor = Cursor::new("share", "0.8", text);
     let value = decimal(&mut cursor, "expected a number")?;
-    cursor.finish("expected the end after the number")?;
+    cursor.finish("expected nothing after the number")?;
     if value > 0.0 && value <= most {
         Ok(value)
     } else {
@@ -101,7 +101,7 @@ pub(super) fn count(text: &str) -> Result<u64, SyntaxError> {
     let start = cursor.position();
     let value = decimal(&mut cursor, "expected a whole number")?;
     cursor.skip_blanks();
-    cursor.finish("expected the end after the number")?;
+    cursor.finish("expected nothing after the number")?;
     if value.fract() != 0.0 || value < 1.0 {
         return Err(cursor.error_at(start, "expected a whole number of at least 1"));
     }

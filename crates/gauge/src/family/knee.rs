@@ -65,7 +65,7 @@ mod tests {
         [(0.0, 100e-9), (10e9, 120e-9), (20e9, 150e-9), (30e9, 250e-9), (32e9, 400e-9)];
 
     #[test]
-    fn knee_is_between_the_enclosing_points() {
+    fn knee_is_interpolated_between_points() {
         let rising = curve(&RISING);
         let Knee::At { rate, doubt: None } = knee(&rising) else { panic!("no knee") };
         assert!((rate - 25e9).abs() < 1.0);

@@ -1,4 +1,5 @@
-//! Runs of a reference program between native turns, for gauges whose program runs once, after the rounds.
+//! Single run of a reference program after the rounds. Some native turns are repeated after it, so that drift affects
+//! native and reference figures alike.
 //!
 //! Programs that are cells of the rounds themselves (builds of stream.c, OSU's programs, fio and IOzone), or that
 //! follow a single long run (xhpl), do not use this module.

@@ -190,7 +190,7 @@ fn swapped(host: &JobHost) -> Option<Finding> {
         share.in_whole_percent(),
         first.title(),
     );
-    let remedy = "use less memory per node: fewer ranks, smaller arrays, or more nodes; after swapoff (as root), \
-                  the job fails instead";
+    let remedy = "use less memory per node: fewer ranks, smaller arrays, or more nodes; to make the job fail \
+                  instead of swapping, run swapoff (as root)";
     Some(finding("swapped", Severity::Critical, text, remedy))
 }

@@ -334,7 +334,7 @@ fn figure_above_upper_bound_has_no_limit() {
         let m = Measurement::new("memory", "stream", "triad", Unit::BytesPerSecond);
         m.value(Quoted::Single, value).with_theoretical_limit(&figure(at_most)).limit
     };
-    assert_eq!(limit(200e9, true).unwrap().basis, "at most, catalog");
+    assert_eq!(limit(200e9, true).unwrap().basis, "upper bound, catalog");
     assert_eq!(limit(400e9, true), None);
     let broken = limit(400e9, false).unwrap();
     assert!(broken.fraction.0 > 1.0 && broken.basis == "catalog");

@@ -443,7 +443,7 @@ impl Measurement {
         if self.value > Some(figure.value) {
             return self;
         }
-        self.limit(figure.value, format!("at most, {}", figure.basis))
+        self.limit(figure.value, format!("upper bound, {}", figure.basis))
     }
 
     /// Sets the data that crosses the memory bus, in the unit of the measurement.

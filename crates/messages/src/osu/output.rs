@@ -316,7 +316,7 @@ pub(crate) fn figure(output: &OsuOutput, row: &OsuRow, unit: Unit, runs: &[f64])
         validity.add(Status::Invalid, "the program reports that the data arrived corrupted");
     }
     if !runs.iter().copied().all(printed::can_be_figure) {
-        validity.add(Status::Invalid, "the program printed no positive value");
+        validity.add(Status::Invalid, "the program printed a value that is not positive");
     }
     let measurement = result::blank_measurement(output.pattern, unit)
         .with_samples(Quoted::Median, runs.to_vec())

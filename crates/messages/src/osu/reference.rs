@@ -190,7 +190,7 @@ struct WorkReading {
 }
 
 impl WorkReading {
-    /// Reads the CPU time if it can distinguish the ranks from other programs.
+    /// Reads the CPU time of these CPUs if `own_ranks`: then it can be separated from the time of other programs.
     fn from_cpus(cpus: &[u32], own_ranks: bool) -> Self {
         let work = if own_ranks { CpuTimeReading::now(cpus) } else { None };
         Self { read: work.map(|work| (work, Instant::now())), cpus: cpus.len() }

@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Reason why a start did not finish, although it measured something.
+/// Reason why an execution of the probe ended early, after it had measured something.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum IncompleteStart {
     /// The probe printed nothing for this time.

@@ -122,7 +122,7 @@ impl Check<'_> {
         let found = self.figures.iter().chain(&self.clock).filter_map(CheckedFigure::loss_found);
         let found = found.map(|loss| loss.0).reduce(f64::max);
         let found = found.map_or(String::new(), |loss| {
-            format!("; finds a loss of {}", Fraction(loss).rounded_up().in_compact_percent())
+            format!("; would find a loss of {}", Fraction(loss).rounded_up().in_compact_percent())
         });
         let sizes: String = self.sizes.iter().map(|size| format!(", {size}")).collect();
         let details = match (shares.is_empty(), &self.group) {

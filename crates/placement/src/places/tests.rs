@@ -116,7 +116,7 @@ fn invalid_places_are_reported_with_column() {
         ("cores(", 6, "expected a number of places after '('"),
         ("cores(0)", 6, "expected at least 1"),
         ("cores(4", 7, "expected ')' after the number of places"),
-        ("cores,threads", 5, "expected the end after an abstract name"),
+        ("cores,threads", 5, "expected nothing after an abstract name"),
         ("{0:4}:x:8", 6, "expected a count after ':'"),
         ("{0:4}:4:", 8, "expected a stride after ':'"),
         ("{0:4}:4:--8", 9, "expected a stride after ':'"),

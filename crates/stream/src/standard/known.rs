@@ -64,7 +64,7 @@ pub fn add_known_properties(
     Ok(())
 }
 
-/// Checks that the arrays that the user gave agree with the rates and times of the table.
+/// Checks that the array sizes that the user gave agree with the rates and times of the table.
 fn check_against_table(
     known: &KnownRun,
     output: &StreamOutput,

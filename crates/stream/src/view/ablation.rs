@@ -209,7 +209,7 @@ fn obstacle(whole: &Measurement, config: &ExplainConfig) -> Option<Obstacle> {
     few.or_else(|| Obstacle::from_figures([whole]))
 }
 
-/// Returns the reason why rounds are too few for a conclusion; `None` if enough count.
+/// Returns the reason if too few rounds count for a conclusion; `None` if the rounds that count suffice.
 fn too_few(config: &ExplainConfig) -> Option<String> {
     let rounds = config.rounds.filter(|rounds| *rounds < MIN_ROUNDS as u64)?;
     let count = number_form(rounds as usize, "counts", "count");

@@ -139,7 +139,7 @@ fn power_is_printed_with_the_sufficient_number_of_runs() {
     let of = |spread, nodes, runs| PeerSpread { spread, nodes, runs };
     let precise = of(SpreadComponents { nodes: Some(0.008), runs: Some(0.003) }, 64, 128);
     let power = precise.power(PRACTICAL, Fraction(0.04), 1);
-    assert_eq!(power.in_words(), "finds a loss of 6 %");
+    assert_eq!(power.in_words(), "would find a loss of 6 %");
     assert_eq!(power.peer_verdict(0.961), PeerVerdict::Good);
     let files = precise.power(Fraction(0.2), Fraction(0.2), 1);
     assert_eq!(files.sought, Fraction(0.2));

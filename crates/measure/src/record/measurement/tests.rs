@@ -71,7 +71,7 @@ fn value_above_upper_bound_has_no_limit() {
     );
     assert_eq!(
         measured().with_theoretical_limit(&figure(8e10, true)).limit.unwrap().basis,
-        "at most, catalog"
+        "upper bound, catalog"
     );
     assert_eq!(
         measured().with_theoretical_limit(&figure(4e10, true)).limit.unwrap().fraction,
