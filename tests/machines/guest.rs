@@ -104,8 +104,13 @@ settle() {
     return 1
 }
 
-# Runs a command; as soon as $1 processes have touched $2 MiB each and touch no more, writes to /tmp/look what the
-# kernel reports of them.
+# Prints the numbers of the processes in /tmp/mappings.
+processes_with_mappings() {
+    cut -d ' ' -f 1 /tmp/mappings | uniq | cut -d / -f 3
+}
+
+# Runs a command; as soon as $1 processes have touched $2 MiB each and touch no more, stops them and writes to
+# /tmp/look what the kernel reports of them.
 look() {
     count=$1
     mib=$2
@@ -114,22 +119,40 @@ look() {
     "$@" &
     program=$!
     if settle "$count" "$mib" $program; then
+        # A busy machine may need longer for the look than the processes for their run.
+        processes=$(processes_with_mappings)
+        kill -STOP $processes
         {
             cat /tmp/mappings
-            for path in $(cut -d ' ' -f 1 /tmp/mappings | uniq); do
-                for task in "${path%numa_maps}"task/*; do
-                    # A thread may have ended meanwhile.
-                    mask=$(taskset -p "${task##*/}") && echo "$path $mask"
+            for process in $processes; do
+                for task in /proc/$process/task/*; do
+                    echo "/proc/$process/numa_maps $(taskset -p "${task##*/}")"
                 done
             done
         } >/tmp/look
+        kill -CONT $processes
     fi
     rm -f /tmp/mappings
     wait $program
 }
 
-# Runs a command like look, but without its output. Stops its processes, prints what `nodegauge where` reports of them,
-# and then what the kernel reports: the CPU and the allowed CPUs of each thread, and the memory.
+# Prints what `nodegauge where` reports of stopped or sleeping processes, and then what the kernel reports: the CPU and the
+# allowed CPUs of each thread, and the memory.
+compare_where() {
+    nodegauge where "$@" --pages 60s --verbose --json
+    for process in "$@"; do
+        for task in /proc/$process/task/*; do
+            cpu=$(sed 's/.*) //' "$task/stat" | cut -d ' ' -f 37)
+            allowed=$(awk '/^Cpus_allowed_list:/ { print $2 }' "$task/status")
+            echo "kernel $process thread ${task##*/} $cpu $allowed"
+        done
+        sed "s/^/kernel $process map /" "/proc/$process/numa_maps"
+        awk -v process="$process" '/^AnonHugePages:/ { print "kernel", process, "huge", $2 }' \
+            "/proc/$process/smaps_rollup"
+    done
+}
+
+# Runs a command like look, but without its output; stops its processes, and compares what is reported of them.
 where_of() {
     count=$1
     mib=$2
@@ -137,19 +160,10 @@ where_of() {
     "$@" >/tmp/ignored 2>&1 &
     program=$!
     if settle "$count" "$mib" $program; then
-        pids=$(cut -d ' ' -f 1 /tmp/mappings | uniq | cut -d / -f 3)
-        kill -STOP $pids
-        nodegauge where $pids --verbose --json
-        for pid in $pids; do
-            for task in /proc/$pid/task/*; do
-                cpu=$(sed 's/.*) //' "$task/stat" | cut -d ' ' -f 37)
-                allowed=$(awk '/^Cpus_allowed_list:/ { print $2 }' "$task/status")
-                echo "kernel $pid thread ${task##*/} $cpu $allowed"
-            done
-            sed "s/^/kernel $pid map /" "/proc/$pid/numa_maps"
-            awk -v pid="$pid" '/^AnonHugePages:/ { print "kernel", pid, "huge", $2 }' "/proc/$pid/smaps_rollup"
-        done
-        kill -CONT $pids
+        processes=$(processes_with_mappings)
+        kill -STOP $processes
+        compare_where $processes
+        kill -CONT $processes
     else
         cat /tmp/ignored >&2
     fi

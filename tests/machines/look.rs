@@ -132,10 +132,13 @@ pub fn processes(look: &Outcome) -> Vec<Process> {
 }
 
 /// Parses a line of `numa_maps`.
+#[track_caller]
 pub fn mapping(line: &str) -> Mapping {
     let fields: BTreeMap<&str, &str> =
         line.split(' ').filter_map(|word| word.split_once('=')).collect();
-    let page_kib = fields["kernelpagesize_kB"].parse().unwrap();
+    let Some(page_kib) = fields.get("kernelpagesize_kB").and_then(|size| size.parse().ok()) else {
+        panic!("not a line of numa_maps: {line}");
+    };
     let node = |(name, pages): (&&str, &&str)| {
         let node = name.strip_prefix('N')?.parse().ok()?;
         Some((node, pages.parse::<u64>().ok()? * page_kib))

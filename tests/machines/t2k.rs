@@ -57,8 +57,7 @@ static T2K: Shape = Shape {
         ),
         ("program", "nodegauge sweep policy=0-5 --samples 2 --no-save -- ./placed"),
         ("program-placed", "cat placed.txt"),
-        ("where-block", "map=block; jobs_of_all_policies"),
-        ("where-cyclic", "map=cyclic; jobs_of_all_policies"),
+        ("where", "jobs_of_all_policies"),
         ("no-pages", "nodegauge stream --pages 2m --size 100000elements"),
         ("no-map", "nodegauge stream --ranks 17 --policy 3"),
         ("no-policy", "nodegauge stream --ranks 4 --policy 6"),
@@ -66,9 +65,9 @@ static T2K: Shape = Shape {
     ..Shape::PLAIN
 };
 
-/// `placed` is a program that touches 8 MiB of memory. It appends its CPUs, as a bit mask, and the line of its
-/// numa_maps for this memory to a file. The shell function compares four ranks under each policy, with the rank map
-/// `$map`.
+/// `placed` is a program that touches 8 MiB of memory. It appends its CPUs, as a bit mask, and the line of its numa_maps
+/// for this memory to a file. With an argument, it sleeps then. The shell function starts four of them, as ranks of the
+/// rank maps `block` and `cyclic`, with the options of numactl for each policy; all 48 exist at the same time.
 const SETUP: &str = r#"
 cat >placed <<'END'
 #!/bin/sh
@@ -78,17 +77,38 @@ exec awk 'BEGIN {
     while ((getline line < "/proc/self/status") > 0)
         if (line ~ /^Cpus_allowed:/) { sub(/.*\t/, "", line); cpus = line }
     while ((getline line < "/proc/self/numa_maps") > 0)
-        if (line ~ /anon=[0-9][0-9][0-9][0-9]/) { print cpus, line >> "placed.txt"; exit }
-}'
+        if (line ~ /anon=[0-9][0-9][0-9][0-9]/) { print cpus, line >> "placed.txt"; break }
+    close("placed.txt")
+    if (ARGC > 1) system("sleep 300")
+}' "$@"
 END
 chmod 755 placed
 cat >>/commands/functions <<'END'
 jobs_of_all_policies() {
-    for policy in 0 1 2 3 4 5; do
-        echo "RUN $policy $map"
-        where_of 4 12 nodegauge stream --ranks 4 --policy $policy --rank-map $map --size 600000elements \
-            --kernels triad --samples 2 --no-save
+    rm placed.txt
+    processes=
+    for map in block cyclic; do
+        for policy in 0 1 2 3 4 5; do
+            for rank in 0 1 2 3; do
+                socket=0
+                [ $map = block ] || socket=$rank
+                case $policy in
+                0) options= ;;
+                1) options="--cpunodebind=$socket --interleave=all" ;;
+                2) options="--cpunodebind=$socket --interleave=$socket" ;;
+                3) options="--cpunodebind=$socket --membind=$socket" ;;
+                4) options="--cpunodebind=$socket --localalloc" ;;
+                5) options="--localalloc" ;;
+                esac
+                ${options:+numactl} $options ./placed sleep &
+                processes="$processes $!"
+            done
+        done
     done
+    until [ "$(wc -l 2>/dev/null <placed.txt)" = 48 ]; do sleep 1; done
+    echo "RUN all policies and maps"
+    compare_where $processes
+    kill $processes
 }
 END
 "#;
@@ -236,13 +256,17 @@ fn t2k_policies_determine_cpus_and_memory_of_a_program() {
 #[test]
 fn t2k_jobs_are_reported_as_by_the_kernel_for_all_policies_and_maps() {
     let Some(guest) = guest() else { return };
-    for map in ["where-block", "where-cyclic"] {
-        let jobs = jobs(&guest.result(map).exits(0));
-        assert_eq!(jobs.len(), 6, "{map}");
-        for (name, job) in &jobs {
-            job.assert_matches_kernel(name, 4);
-        }
-    }
+    let jobs = jobs(&guest.result("where").exits(0));
+    let [(name, job)] = &jobs[..] else { panic!("{} jobs", jobs.len()) };
+    assert_eq!(job.processes.len(), 48);
+    job.assert_matches_kernel(name, 4);
+    // The processes of each policy have this policy: with the map `block`, those of socket 0.
+    let count = |policy: &str| {
+        job.processes.iter().filter(|process| process["memory"]["policy"] == policy).count()
+    };
+    assert_eq!([count("default"), count("interleave:0-3"), count("local")], [8, 8, 16]);
+    assert_eq!([count("interleave:0"), count("bind:0")], [5, 5]);
+    assert_eq!([count("interleave:3"), count("bind:3")], [1, 1]);
 }
 
 #[test]
