@@ -14,7 +14,7 @@ use common::{
 };
 use nodegauge_measure::record::{Measurement, Record};
 use nodegauge_measure::{Seconds, stats};
-use nodegauge_solvers::elasticity::{Assembler, Mesh, Stretch, Subdomain};
+use nodegauge_solvers::elasticity::{Assembler, Mesh, StretchedBox, Subdomain};
 use serde_json::Value;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -169,9 +169,9 @@ fn build_eigen(folder: &Path, edge: usize) -> Option<std::path::PathBuf> {
 /// Writes the matrix by rows in natural order, in the format of benches/elasticity.cpp.
 fn write_matrix(path: &Path, edge: usize) -> io::Result<()> {
     let whole = Subdomain::whole_mesh(Mesh { elements: [edge; 3] });
-    let assembler = Assembler::new(&whole, &Stretch).map_err(io::Error::other)?;
+    let assembler = Assembler::new(&whole, &StretchedBox).map_err(io::Error::other)?;
     let rows = 3 * whole.mesh.point_count();
-    let blocks = whole.mesh.blocks();
+    let blocks = whole.mesh.block_count();
     let mut file = BufWriter::new(File::create(path)?);
     let mut put = |bytes: &[u8]| file.write_all(bytes);
     put(&(rows as i64).to_le_bytes())?;

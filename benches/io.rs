@@ -13,7 +13,8 @@ use common::{
 };
 use nodegauge_files::reference::ReferenceProgram;
 use nodegauge_files::{
-    CacheMode, FilesOptions, IoEngine, OperationList, TaskSetup, choose, latency_cost, plan, run,
+    CacheMode, FilesOptions, IoEngine, OperationList, TaskSetup, choose_operations, latency_cost,
+    plan, run,
 };
 use nodegauge_machine::SysRoot;
 use nodegauge_measure::Bytes;
@@ -109,7 +110,7 @@ fn compare_with_iozone(
     mib: u64,
     rounds: usize,
 ) -> Vec<Comparison> {
-    let iozone = ReferenceProgram::iozone(program, None).expect("this is an iozone");
+    let iozone = ReferenceProgram::find_iozone(program, None).expect("this is an iozone");
     let options = FilesOptions {
         paths: vec![folder.to_owned()],
         max_file: Some(Bytes::mib(mib)),
@@ -160,15 +161,18 @@ fn compare_with_fio(folder: &std::path::Path, rounds: usize) -> Vec<Comparison> 
     let version = version_of("fio", &["--version"]);
     let mut comparisons = Vec::new();
     for (name, block, engine, depth) in cases {
-        let fio =
-            ReferenceProgram::fio(&PathBuf::from("fio"), None, Some(limit)).expect("this is fio");
+        let fio = ReferenceProgram::find_fio(&PathBuf::from("fio"), None, Some(limit))
+            .expect("this is fio");
         let options = FilesOptions {
             paths: vec![folder.to_owned()],
             files: Some(vec![Bytes::mib(256)]),
             blocks: Some(vec![Bytes(block)]),
-            operations: choose(&[name.parse::<OperationList>().expect("it is in the table")], None)
-                .expect("one operation needs one engine")
-                .operations,
+            operations: choose_operations(
+                &[name.parse::<OperationList>().expect("it is in the table")],
+                None,
+            )
+            .expect("one operation needs one engine")
+            .operations,
             setup: TaskSetup { engine, depth, ..TaskSetup::default() },
             caches: vec![CacheMode::Direct],
             limit: Some(limit),

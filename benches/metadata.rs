@@ -10,7 +10,7 @@ mod common;
 use common::{BestAndMedian, Comparison, note, print, range, variable, write_results};
 use nodegauge_files::WorkerKind;
 use nodegauge_files::metadata::{MdtestOptions, MetadataOptions, MetadataPlan, MetadataPrograms};
-use nodegauge_gauge::{PlannedRun, Site};
+use nodegauge_gauge::{MeasuredNode, PlannedRun};
 use nodegauge_machine::{DescribeOptions, SysRoot, Topology, TopologySource};
 use nodegauge_measure::progress::SilentObserver;
 use nodegauge_measure::record::{Category, Measurement};
@@ -34,7 +34,7 @@ fn main() {
     let topology = Topology::load(&TopologySource::Live).expect("hwloc reads this machine");
     let root = SysRoot::live();
     let machine = nodegauge_machine::describe(&topology, &root, &DescribeOptions::default());
-    let site = Site::new(topology, machine, root);
+    let site = MeasuredNode::new(topology, machine, root);
     let rounds: usize = variable("ROUNDS").unwrap_or(8);
     let mut all: Vec<Rates> = Vec::new();
     for _ in 0..rounds {
@@ -86,7 +86,7 @@ fn main() {
 }
 
 /// Measures all cells once with both programs.
-fn round(program: &std::path::Path, site: &Site) -> Vec<Measurement> {
+fn round(program: &std::path::Path, site: &MeasuredNode) -> Vec<Measurement> {
     let mdtest = MdtestOptions {
         program: program.to_owned(),
         launcher: variable::<CommandLine>("LAUNCHER"),
@@ -96,7 +96,7 @@ fn round(program: &std::path::Path, site: &Site) -> Vec<Measurement> {
     let folder = variable("FOLDER").unwrap_or_else(|| PathBuf::from("."));
     let options = MetadataOptions {
         paths: vec![std::path::absolute(folder).expect("a current directory")],
-        files: Some(variable("FILES").unwrap_or(MetadataPlan::FILES)),
+        files: Some(variable("FILES").unwrap_or(MetadataPlan::DEFAULT_FILES)),
         kind: WorkerKind::Processes,
         workers: vec![1, 2],
         samples: Some(6),

@@ -46,7 +46,7 @@ fn main() {
         assert!((pi - std::f64::consts::PI).abs() < 1e-7, "{pi}");
         POINTS as f64 / begun.elapsed().as_secs_f64()
     };
-    let ours = || rule.share(black_box(POINTS), 0, 1);
+    let ours = || rule.partial_integral(black_box(POINTS), 0, 1);
     // SAFETY: the arguments match the source.
     let theirs =
         || unsafe { theirs(1, black_box(POINTS), 1.0 / POINTS as f64) } + 3.0 / POINTS as f64;

@@ -13,17 +13,17 @@
 mod common;
 
 use common::{BestAndMedian, Comparison, nodegauge, range, variable, write_results};
-use nodegauge_gauge::Site;
-use nodegauge_kernels::{Kernel, KernelShape, SideBySide, Stores};
+use nodegauge_gauge::MeasuredNode;
+use nodegauge_kernels::{Kernel, KernelShape, SideBySidePages, Stores};
 use nodegauge_machine::{DescribeOptions, SysRoot, Topology, TopologySource};
 use nodegauge_measure::progress::SilentObserver;
 use nodegauge_measure::record::Record;
 use nodegauge_measure::regime::{self, Regime};
-use nodegauge_measure::schedule::Limits;
+use nodegauge_measure::schedule::RunLimits;
 use nodegauge_measure::stats;
 use nodegauge_placement::PlacementRequest;
 use nodegauge_stream::config::{StreamConfig, TuneConfig};
-use nodegauge_stream::point::StreamPoint;
+use nodegauge_stream::point::StreamTarget;
 use nodegauge_stream::stream::{self, StreamOptions};
 use nodegauge_stream::tune::{SearchSpace, TunePlan, TunedChoice};
 use std::collections::{BTreeMap, BTreeSet};
@@ -41,7 +41,7 @@ fn main() {
         nodegauge_machine::describe(&topology, &SysRoot::live(), &DescribeOptions::default());
     let options = StreamOptions::default();
     let request = PlacementRequest::default();
-    let site = Site::new(topology, machine, SysRoot::live());
+    let site = MeasuredNode::new(topology, machine, SysRoot::live());
     let plan = TunePlan::new(&site, &request, options.clone(), Vec::new()).expect("a plan");
     let space = &plan.space;
     if variable::<u32>("LOOPS").is_some() {
@@ -49,20 +49,20 @@ fn main() {
     }
 
     let begun = Instant::now();
-    let limits = Limits::new(Duration::from_secs(28), None);
+    let limits = RunLimits::new(Duration::from_secs(28), None);
     let found = plan.search(limits, &mut SilentObserver).expect("a search");
     let tuned = found.outcome;
     let tuning = begun.elapsed();
     let choice = found.choice.expect("the search is not interrupted");
 
-    let mut points: Vec<StreamPoint> = space
+    let mut points: Vec<StreamTarget> = space
         .setups
         .iter()
         .map(|setup| {
             let arrays = space.setup_arrays(setup, &options.arrays);
             let options = StreamOptions { arrays, ..options.clone() };
             let (_, config) = stream::plan(&site, &setup.placement, &options).expect("it fits");
-            StreamPoint::prepare(config).expect("a point")
+            StreamTarget::prepare(config).expect("a point")
         })
         .collect();
     let search_begun = Instant::now();
@@ -102,13 +102,13 @@ const KERNELS: [Kernel; 6] =
     [Kernel::Copy, Kernel::Scale, Kernel::Add, Kernel::Triad, Kernel::Read, Kernel::Write];
 
 /// Compares the loops that runs of `stream` select with an exhaustive search on the default team and pages.
-fn compare_loops(site: &Site, space: &SearchSpace) {
+fn compare_loops(site: &MeasuredNode, space: &SearchSpace) {
     let mut options = StreamOptions::default();
     options.arrays.kernels = KERNELS.to_vec();
     let placement = &space.setups[0].placement;
     let (_, config) = stream::plan(site, placement, &options).expect("it fits");
     let element = config.element;
-    let mut points = vec![StreamPoint::prepare(config).expect("a point")];
+    let mut points = vec![StreamTarget::prepare(config).expect("a point")];
     let samples = measure_all(space, &mut points, variable("PASSES").unwrap_or(20));
     let found = best(space, &samples, &KERNELS).1;
     let of_search = regime_of(&samples);
@@ -191,12 +191,12 @@ fn is_loop(shape: &KernelShape, kernel: Kernel, config: &StreamConfig) -> bool {
     stores
         && config.isa.as_deref() == Some(shape.isa.name())
         && config.unroll == Some(u64::from(shape.unroll))
-        && SideBySide::new(pages as u8) == Some(shape.side_by_side)
+        && SideBySidePages::new(pages as u8) == Some(shape.side_by_side)
         && config.prefetch == Some(shape.prefetch.to_string())
 }
 
 /// Measures every loop with every set-up, interleaved.
-fn measure_all(space: &SearchSpace, points: &mut [StreamPoint], passes: usize) -> Samples {
+fn measure_all(space: &SearchSpace, points: &mut [StreamTarget], passes: usize) -> Samples {
     let mut samples = Samples::new();
     let most = space.shapes.len();
     let mut order: Vec<(usize, usize)> =
@@ -234,7 +234,7 @@ fn measure_all(space: &SearchSpace, points: &mut [StreamPoint], passes: usize) -
 }
 
 /// Returns the rate of each kernel in B/s.
-fn rates(point: &StreamPoint, seconds: &[f64]) -> Vec<f64> {
+fn rates(point: &StreamTarget, seconds: &[f64]) -> Vec<f64> {
     let config = point.config();
     let bytes = |kernel: Kernel| (kernel.counted_bytes(config.element) * config.elements) as f64;
     config.kernels.iter().zip(seconds).map(|((kernel, _), s)| bytes(*kernel) / s).collect()
@@ -280,7 +280,7 @@ fn best(space: &SearchSpace, samples: &Samples, kernels: &[Kernel]) -> Configura
 
 /// Runs two configurations in pairs of passes; returns the ratios of the pairs that are within one regime.
 fn compare_in_pairs(
-    points: &mut [StreamPoint],
+    points: &mut [StreamTarget],
     (site, choice): (usize, &TunedChoice),
     best: &Configuration,
     pairs: usize,
@@ -307,7 +307,7 @@ impl PairOfPasses {
 
 /// Runs two configurations in pairs of passes; returns the pairs that are within one regime for which `counts` is true.
 fn pairs_of(
-    points: &mut [StreamPoint],
+    points: &mut [StreamTarget],
     tuned: Paired<'_>,
     other: Paired<'_>,
     pairs: usize,

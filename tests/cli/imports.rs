@@ -260,7 +260,7 @@ fn file_dated_in_the_future_is_imported_with_the_current_time() {
     harness.run(&["history", "import", &stream]).exits(0);
     let record = harness.latest();
     assert!(texts(&record["notices"])[0].contains("no modification time in the past"));
-    let later = nodegauge_measure::record::rfc3339(SystemTime::now() + year / 366).unwrap();
+    let later = nodegauge_measure::record::format_rfc3339(SystemTime::now() + year / 366).unwrap();
     assert!(record["started"].as_str().unwrap() < later.as_str());
 }
 

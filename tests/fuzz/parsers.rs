@@ -1,19 +1,19 @@
 //! List of all parsers for external input: grammars of the command line and of environment variables, topologies,
 //! records, databases, and outputs of other programs. Each has real texts as seeds.
 
-use nodegauge_analysis::compare::{self, Design, Side, Threshold};
+use nodegauge_analysis::compare::{self, ComparisonDesign, Side, Threshold};
 use nodegauge_analysis::csv;
 use nodegauge_analysis::expect::Expectation;
-use nodegauge_apps::iccg::{Method, Storage};
+use nodegauge_apps::iccg::{IccgMethod, MatrixFormat};
 use nodegauge_apps::sweep::WorkersAxis as AppAxis;
 use nodegauge_arena::RequestedPages;
 use nodegauge_compute::choose::TrialPlaces;
 use nodegauge_compute::output::HplRow;
 use nodegauge_files::{CacheMode, IoEngine, Msync, OperationList, SizeList, SyncWrites};
-use nodegauge_gauge::readers::{self, KnownRun, ReadContext};
+use nodegauge_gauge::readers::{self, GivenRunProperties, ReadContext};
 use nodegauge_history::{RunFilter, Store};
 use nodegauge_kernels::size::SizeSpec;
-use nodegauge_kernels::{Kernel, Prefetch, SideBySide};
+use nodegauge_kernels::{Kernel, Prefetch, SideBySidePages};
 use nodegauge_machine::{DimmSpec, Topology, TopologySource, catalog};
 use nodegauge_measure::keys::Registry;
 use nodegauge_measure::record::{Machine, Record};
@@ -21,8 +21,8 @@ use nodegauge_measure::{Bytes, legible};
 use nodegauge_messages::Pattern;
 use nodegauge_os::Input;
 use nodegauge_placement::{
-    Bind, CpuList, Distance, Environment, KmpAffinity, LecturePolicy, NumaSpec, PlacementRequest,
-    PlacesSpec, Policies, RankMap, ThreadList, plan,
+    Binding, CpuList, Distance, KmpAffinity, NumaSpec, PlacementEnvironment, PlacementRequest,
+    PlacesSpec, Policies, RankMap, RankPolicy, ThreadCountList, plan,
 };
 use nodegauge_published::PublishedSelection;
 use nodegauge_report::{Style, run, text};
@@ -91,10 +91,10 @@ pub fn all() -> Vec<Parser> {
             ],
         ),
         printed::<CpuList>("list of CPUs", &["0-3,8", "0-15:2", "7"]),
-        printed::<ThreadList>("threads", &["4", "1,2,4", "2-32:2", "1-8"]),
+        printed::<ThreadCountList>("threads", &["4", "1,2,4", "2-32:2", "1-8"]),
         printed::<NumaSpec>("NUMA policy", &["local", "interleave:0-3", "bind:0,1", "preferred:1"]),
-        printed::<Bind>("binding", &["close", "spread", "primary", "none", "true"]),
-        printed::<LecturePolicy>("policy of ranks", &["0", "5"]),
+        printed::<Binding>("binding", &["close", "spread", "primary", "none", "true"]),
+        printed::<RankPolicy>("policy of ranks", &["0", "5"]),
         printed::<StreamAxis>(
             "axis",
             &[
@@ -113,7 +113,7 @@ pub fn all() -> Vec<Parser> {
         ),
         printed::<SizeSpec>("array size", &["auto", "4xLLC", "1GiB", "80000000"]),
         printed::<Prefetch>("prefetch", &["off", "256", "256,512"]),
-        printed::<SideBySide>("pages side by side", &["1", "4"]),
+        printed::<SideBySidePages>("pages side by side", &["1", "4"]),
         printed::<CompilerChoice>("compiler", &["gcc -O2", "all", "clang -DPAGES=4 '-O3'"]),
         printed::<CommandLine>("command", &["mpirun --oversubscribe", "'a b' c\\ d \"e'f\""]),
         printed::<DimmSpec>("memory modules", &["16x3200", "8x4800"]),
@@ -124,8 +124,8 @@ pub fn all() -> Vec<Parser> {
         read_only::<Distance>("distance", &["smt", "same cache", "node"]),
         read_only::<Kernel>("kernel", &["triad", "copy"]),
         read_only::<Pattern>("pattern", &["latency", "allreduce"]),
-        read_only::<Method>("preconditioner", &["domain", "cm-rcm"]),
-        read_only::<Storage>("storage", &["bcsr", "sell"]),
+        read_only::<IccgMethod>("preconditioner", &["domain", "cm-rcm"]),
+        read_only::<MatrixFormat>("storage", &["bcsr", "sell"]),
         read_only::<Policies>("policies", &["0,3", "0-5", "1..3,5", "3/block,4/even"]),
         printed::<RankMap>("map of ranks", &["block", "cyclic", "spread", "even"]),
         read_only::<HostList>(
@@ -276,7 +276,7 @@ fn placement(bytes: &[u8]) -> Result<(), String> {
     });
     let text = String::from_utf8_lossy(bytes);
     let mut words = text.split('|').map(str::to_owned);
-    let variables = Environment {
+    let variables = PlacementEnvironment {
         num_threads: words.next(),
         places: words.next(),
         proc_bind: words.next(),
@@ -295,7 +295,8 @@ fn placement(bytes: &[u8]) -> Result<(), String> {
 
 /// Reads the output of a program. A mutated text is read even if the program is no longer recognised.
 fn read_output(program: &str, bytes: &[u8]) -> Result<(), String> {
-    let context = ReadContext { machine: &Machine::default(), known: &KnownRun::default() };
+    let context =
+        ReadContext { machine: &Machine::default(), known: &GivenRunProperties::default() };
     let text = String::from_utf8_lossy(bytes);
     let all = readers::all(&GAUGES);
     let reader = all.iter().find(|reader| reader.program() == program).ok_or("no such reader")?;
@@ -379,7 +380,7 @@ fn record(bytes: &[u8]) -> Result<(), String> {
 /// Creates all outputs of a record (pages, CSV, comparisons). Checks that a record that was written and read is
 /// unchanged.
 fn check_record(record: &Record) -> Result<(), String> {
-    let registry = Registry::new(GAUGES.iter().flat_map(|gauge| gauge.kinds()));
+    let registry = Registry::new(GAUGES.iter().flat_map(|gauge| gauge.figure_kinds()));
     for width in [60, 120] {
         let style = Style { width, colour: width > 60 };
         for all in [false, true] {
@@ -389,7 +390,7 @@ fn check_record(record: &Record) -> Result<(), String> {
     csv::render(std::slice::from_ref(record), &registry);
     let side =
         || Side { asked: "latest".to_owned(), runs: vec![record.clone()], ..Side::default() };
-    let compared = compare::compare(&side(), &side(), Design::default(), &registry);
+    let compared = compare::compare(&side(), &side(), ComparisonDesign::default(), &registry);
     text::page(&nodegauge_report::compare::page(&compared), Style::default());
     let written = serde_json::to_string(record).map_err(|error| error.to_string())?;
     let again = nodegauge_measure::record::parse(&written, &Default::default())?;

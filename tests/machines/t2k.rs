@@ -65,9 +65,10 @@ static T2K: Shape = Shape {
     ..Shape::PLAIN
 };
 
-/// `placed` is a program that touches 8 MiB of memory. It appends its CPUs, as a bit mask, and the line of its numa_maps
-/// for this memory to a file. With an argument, it sleeps then. The shell function starts four of them, as ranks of the
-/// rank maps `block` and `cyclic`, with the options of numactl for each policy; all 48 exist at the same time.
+/// `placed` is a program that touches 8 MiB of memory. It appends its CPUs, as a bit mask, and the line of its
+/// numa_maps for this memory to a file. With an argument, it sleeps then. The shell function starts four of them, as
+/// ranks of the rank maps `block` and `cyclic`, with the options of numactl for each policy; all 48 exist at the same
+/// time.
 const SETUP: &str = r#"
 cat >placed <<'END'
 #!/bin/sh

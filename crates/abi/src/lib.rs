@@ -76,12 +76,12 @@ pub struct LauncherMark {
     /// Text that the line contains.
     pub text: &'static str,
     /// Position of the version.
-    pub version: VersionPlace,
+    pub version: VersionPosition,
 }
 
 /// Position of a version number in the output of a launcher.
 #[derive(Debug, PartialEq, Eq)]
-pub enum VersionPlace {
+pub enum VersionPosition {
     /// The last number of the line.
     LastOfLine,
     /// The first number after this text in the line; if the text is missing, the first number of the line.
@@ -220,10 +220,10 @@ const OPEN_MPI: MpiAbi = MpiAbi {
             needs_words: false,
         }],
         launcher_marks: &[
-            LauncherMark { text: "OpenRTE", version: VersionPlace::LastOfLine },
-            LauncherMark { text: "Open MPI", version: VersionPlace::LastOfLine },
-            LauncherMark { text: "PRRTE", version: VersionPlace::LastOfLine },
-            LauncherMark { text: "prterun", version: VersionPlace::LastOfLine },
+            LauncherMark { text: "OpenRTE", version: VersionPosition::LastOfLine },
+            LauncherMark { text: "Open MPI", version: VersionPosition::LastOfLine },
+            LauncherMark { text: "PRRTE", version: VersionPosition::LastOfLine },
+            LauncherMark { text: "prterun", version: VersionPosition::LastOfLine },
         ],
         srun_variable: "PMIX_RANK",
         srun_option: "--mpi=pmix",
@@ -294,8 +294,11 @@ const MPICH: MpiAbi = MpiAbi {
             WrapperMark { text: "MPICH", library: "MPICH", needs_words: true },
         ],
         launcher_marks: &[
-            LauncherMark { text: "Intel(R) MPI Library", version: VersionPlace::After("Version") },
-            LauncherMark { text: "HYDRA", version: VersionPlace::LineBeginning("Version:") },
+            LauncherMark {
+                text: "Intel(R) MPI Library",
+                version: VersionPosition::After("Version"),
+            },
+            LauncherMark { text: "HYDRA", version: VersionPosition::LineBeginning("Version:") },
         ],
         srun_variable: "PMI_FD",
         srun_option: "--mpi=pmi2",

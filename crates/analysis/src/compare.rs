@@ -13,14 +13,14 @@ mod several;
 mod table;
 pub mod threshold;
 
-pub use figures::{RegimeFigures, SideFigures, parts};
+pub use figures::{RegimeFigures, SideFigures, split_by_regime};
 pub use pairing::UnpairedFigure;
 pub use settings::Difference;
 pub(crate) use settings::relevant_command;
 pub use several::{RunComparison, SharedFigure, compare_runs};
 pub use threshold::Threshold;
 
-use crate::ratio::{Basis, SOUGHT_CHANGE};
+use crate::ratio::{SOUGHT_CHANGE, SpreadBasis};
 use nodegauge_measure::keys::Registry;
 use nodegauge_measure::record::{Processor, Record, SCHEMA};
 use nodegauge_measure::{Bytes, Fraction, Unit};
@@ -55,7 +55,7 @@ pub const IMPORT_LABEL: &str = "import";
 
 /// Design of the comparison: order of the runs, and treatment of suspect figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Design {
+pub struct ComparisonDesign {
     /// True if the runs of A and B were interleaved: runs 2k and 2k + 1 of A and of B form a block A B B A.
     pub is_interleaved: bool,
     /// True if suspect figures count like valid ones.
@@ -103,20 +103,20 @@ impl Verdict {
 /// Reason why a pair is not comparable or why its verdict is uncertain, or a remark on the pair. In JSON, text and
 /// remedy are one string.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Reason {
+pub struct PairReason {
     /// Description of the reason.
     pub text: String,
     /// Action that removes the reason, e.g. a command; `None` if there is none.
     pub remedy: Option<String>,
 }
 
-impl From<String> for Reason {
+impl From<String> for PairReason {
     fn from(text: String) -> Self {
         Self { text, remedy: None }
     }
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for PairReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.remedy {
             Some(remedy) => write!(f, "{}: {remedy}", self.text),
@@ -125,7 +125,7 @@ impl fmt::Display for Reason {
     }
 }
 
-impl Serialize for Reason {
+impl Serialize for PairReason {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
@@ -167,7 +167,7 @@ pub struct Pair {
     /// Smallest relative change that nine of ten comparisons like this one would detect.
     pub visible: Option<f64>,
     /// Data from which the spread between runs was estimated.
-    pub basis: Option<Basis>,
+    pub basis: Option<SpreadBasis>,
     /// Number of blocks, or of runs of A and of B each, with which nine of ten comparisons would detect a change of 3
     /// %.
     pub needed: Option<u64>,
@@ -179,7 +179,7 @@ pub struct Pair {
     /// distinguish a node that was too busy to be judged from a slow node and from an unknown spread between runs.
     pub suspect: Option<String>,
     /// Reasons why the pair is not comparable or the verdict is uncertain, and remarks.
-    pub reasons: Vec<Reason>,
+    pub reasons: Vec<PairReason>,
 }
 
 /// Summary of a compared run.
@@ -230,7 +230,7 @@ pub struct Comparison {
 }
 
 /// Compares two settings, each with one or several runs.
-pub fn compare(a: &Side, b: &Side, design: Design, registry: &Registry) -> Comparison {
+pub fn compare(a: &Side, b: &Side, design: ComparisonDesign, registry: &Registry) -> Comparison {
     let (points, [only_a, only_b]) = pairing::pair(&a.runs, &b.runs, registry);
     let pair_judge = judge::PairJudge::new(a, b, design);
     let pairs: Vec<Pair> = points.iter().map(|point| pair_judge.judge(point, registry)).collect();
@@ -281,10 +281,10 @@ fn missed_changes(pairs: &[Pair]) -> Option<String> {
     let widest = blind.iter().max_by_key(|pair| pair.needed)?;
     let needed = widest.needed?;
     let how = match widest.basis? {
-        Basis::Blocks if needed > MAX_BLOCKS => {
+        SpreadBasis::Blocks if needed > MAX_BLOCKS => {
             format!("more than {MAX_BLOCKS} blocks (longer runs vary less: --budget)")
         }
-        Basis::Blocks => format!("--blocks {needed}"),
+        SpreadBasis::Blocks => format!("--blocks {needed}"),
         _ => format!("{needed} runs of A and of B"),
     };
     let title = widest.title();
@@ -336,7 +336,7 @@ pub(crate) fn join_distinct(values: impl Iterator<Item = Option<String>>) -> Str
 
 impl Comparison {
     /// Returns the number of pairs with each verdict.
-    pub fn tally(&self) -> BTreeMap<&'static str, usize> {
+    pub fn verdict_counts(&self) -> BTreeMap<&'static str, usize> {
         let mut tally = BTreeMap::new();
         for pair in &self.pairs {
             *tally.entry(pair.verdict.name()).or_insert(0) += 1;

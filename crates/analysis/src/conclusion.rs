@@ -66,7 +66,7 @@ impl Obstacle {
 
 /// Returns a conclusion from all of these figures, or a sentence that `what`, e.g. `which mix is the fastest`, is
 /// unknown.
-pub fn sentence<'a>(
+pub fn sentence_or_obstacle<'a>(
     what: &str,
     figures: impl IntoIterator<Item = &'a Measurement>,
     sentence: impl FnOnce() -> String,
@@ -87,14 +87,14 @@ pub fn detectable_difference(share: f64) -> String {
 mod tests {
     use super::*;
     use nodegauge_measure::Unit;
-    use nodegauge_measure::record::Quoted;
+    use nodegauge_measure::record::QuotedStatistic;
 
     const LOAD: &str = "other load took 36 % of the time of a thread";
 
     fn figure(reasons: &[&str]) -> Measurement {
         let m = Measurement::new("memory", "mix", "1:1", Unit::BytesPerSecond);
-        let mut m = m.value(Quoted::Single, 40e9);
-        reasons.iter().for_each(|reason| m.validity.suspect(*reason));
+        let mut m = m.with_value(QuotedStatistic::Single, 40e9);
+        reasons.iter().for_each(|reason| m.validity.mark_suspect(*reason));
         m
     }
 
@@ -103,7 +103,9 @@ mod tests {
         let (valid, suspect) = (figure(&[]), figure(&[LOAD]));
         let what = "which mix is the fastest";
         let drawn = |figures: &[&Measurement]| {
-            sentence(what, figures.iter().copied(), || "the fastest mix is 1:1".to_owned())
+            sentence_or_obstacle(what, figures.iter().copied(), || {
+                "the fastest mix is 1:1".to_owned()
+            })
         };
         assert_eq!(drawn(&[&valid]), "the fastest mix is 1:1");
         let expected = format!("cannot tell {what}: {LOAD}; repeat the run on an idle node");
@@ -114,10 +116,13 @@ mod tests {
 
     #[test]
     fn figure_above_its_limit_prevents_a_conclusion() {
-        let above = figure(&[]).limit(30e9, "read, interleaved");
+        let above = figure(&[]).with_limit(30e9, "read, interleaved");
         let text = Obstacle::from_figures([&above]).unwrap().in_words();
         assert!(text.ends_with("the figure or the limit is wrong"), "{text}");
-        assert_eq!(Obstacle::from_figures([&figure(&[]).limit(50e9, "read, interleaved")]), None);
+        assert_eq!(
+            Obstacle::from_figures([&figure(&[]).with_limit(50e9, "read, interleaved")]),
+            None
+        );
     }
 
     #[test]

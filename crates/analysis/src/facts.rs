@@ -5,7 +5,7 @@
 //! Differences are listed in the order of the rows. A test fails for a field of the record without a row. Lists of
 //! parts have no row: `fleet diff` compares their parts one by one ([`PART_LISTS`]).
 
-use nodegauge_measure::record::{Circumstances, Device, Machine, Pages};
+use nodegauge_measure::record::{Device, Machine, PageSettings, SystemSettings};
 use nodegauge_measure::{Bytes, BytesPerSec, FlopsPerSec, Fraction, Hertz, TransfersPerSec};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -485,11 +485,11 @@ fn count(n: u32) -> Option<FactValue> {
     (n > 0).then_some(FactValue::Count(n))
 }
 
-fn circumstances(machine: &Machine) -> Option<&Circumstances> {
+fn circumstances(machine: &Machine) -> Option<&SystemSettings> {
     machine.circumstances.as_ref()
 }
 
-fn pages(machine: &Machine) -> Option<&Pages> {
+fn pages(machine: &Machine) -> Option<&PageSettings> {
     machine.pages.as_ref()
 }
 
@@ -676,7 +676,7 @@ mod tests {
             board: Some("0H3K7P".to_owned()),
         };
         let known =
-            Circumstances { smt: Some(false), firmware: Some(firmware), ..Default::default() };
+            SystemSettings { smt: Some(false), firmware: Some(firmware), ..Default::default() };
         machine.circumstances = Some(known);
         let text = |fact: Fact| fact.text(&machine).unwrap();
         assert_eq!(text(MEMORY_SPEED), "4800 MT/s");

@@ -11,12 +11,12 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 pub(crate) type NumberedMeasurement<'a> = (usize, &'a Measurement);
 
 /// Keys with values that distinguish a measurement from the others with the same gauge, test, name and unit.
-pub(crate) type FigureKeys = Vec<(String, String)>;
+pub(crate) type DistinguishingValues = Vec<(String, String)>;
 
 /// Group of measurements: gauge, test, name and unit.
-pub(crate) type FigureGroup<'a> = (&'a str, &'a str, &'a str, Unit);
+pub(crate) type FigureGroupKey<'a> = (&'a str, &'a str, &'a str, Unit);
 
-pub(crate) fn figure_group(m: &Measurement) -> FigureGroup<'_> {
+pub(crate) fn figure_group_key(m: &Measurement) -> FigureGroupKey<'_> {
     (&m.gauge, &m.test, &m.name, m.unit)
 }
 
@@ -37,9 +37,9 @@ pub struct FigureIdentity {
 /// Returns the identities of these figures, in their order. Figures with the same name and unit have different
 /// identities.
 pub fn identities(measurements: &[&Measurement], registry: &Registry) -> Vec<FigureIdentity> {
-    let mut groups: BTreeMap<FigureGroup<'_>, Vec<usize>> = BTreeMap::new();
+    let mut groups: BTreeMap<FigureGroupKey<'_>, Vec<usize>> = BTreeMap::new();
     for (i, m) in measurements.iter().enumerate() {
-        groups.entry(figure_group(m)).or_default().push(i);
+        groups.entry(figure_group_key(m)).or_default().push(i);
     }
     let mut found = vec![FigureIdentity::default(); measurements.len()];
     for (group, members) in groups {
@@ -57,7 +57,7 @@ pub fn identities(measurements: &[&Measurement], registry: &Registry) -> Vec<Fig
 /// and settings as necessary, in the order of the registry; identities come first. Choices are used only if the other
 /// keys are not sufficient. A key that is not in the registry counts as a setting.
 pub(crate) fn distinguishing_keys<'a>(
-    (gauge, test, ..): FigureGroup<'_>,
+    (gauge, test, ..): FigureGroupKey<'_>,
     records: &[&Vec<&'a Measurement>],
     registry: &Registry,
 ) -> Vec<&'a String> {
@@ -131,13 +131,14 @@ pub(crate) fn keyed_measurements<'a>(
     run: usize,
     all: Vec<&'a Measurement>,
     keys: &[&String],
-) -> Vec<(FigureKeys, NumberedMeasurement<'a>)> {
-    let mut entries: Vec<(FigureKeys, NumberedMeasurement<'a>)> = Vec::with_capacity(all.len());
+) -> Vec<(DistinguishingValues, NumberedMeasurement<'a>)> {
+    let mut entries: Vec<(DistinguishingValues, NumberedMeasurement<'a>)> =
+        Vec::with_capacity(all.len());
     // Number of earlier measurements with these keys.
-    let mut counts: HashMap<FigureKeys, usize> = HashMap::new();
+    let mut counts: HashMap<DistinguishingValues, usize> = HashMap::new();
     for m in all {
         let found = keys.iter().filter_map(|key| Some(((*key).clone(), value_text(m, key)?)));
-        let mut at: FigureKeys = found.collect();
+        let mut at: DistinguishingValues = found.collect();
         let before = counts.get(&at).copied().unwrap_or_default();
         for length in 0..=at.len() {
             *counts.entry(at[..length].to_vec()).or_default() += 1;
@@ -152,7 +153,7 @@ pub(crate) fn keyed_measurements<'a>(
 
 /// Returns the distinguishing keys of a measurement with their values: numbers as in the record, other values as short
 /// texts.
-pub(crate) fn key_values(at: &FigureKeys, m: &Measurement) -> Map<String, Value> {
+pub(crate) fn key_values(at: &DistinguishingValues, m: &Measurement) -> Map<String, Value> {
     at.iter()
         .map(|(key, text)| {
             let value = m.config.get(key).filter(|value| value.is_number());
@@ -163,7 +164,7 @@ pub(crate) fn key_values(at: &FigureKeys, m: &Measurement) -> Map<String, Value>
 
 /// Returns the text that is appended to the name of a measurement to distinguish it from others: ` 8 B`, `, threads 4`.
 pub(crate) fn in_words(
-    (gauge, test, ..): FigureGroup<'_>,
+    (gauge, test, ..): FigureGroupKey<'_>,
     at: &Map<String, Value>,
     registry: &Registry,
 ) -> String {

@@ -14,7 +14,7 @@ pub mod paired;
 pub mod speed;
 
 use nodegauge_measure::Unit;
-use nodegauge_measure::record::Quoted;
+use nodegauge_measure::record::QuotedStatistic;
 use nodegauge_measure::stats::{self, MISS_PROBABILITY, UPPER_TAIL};
 use serde::Serialize;
 
@@ -43,7 +43,7 @@ const SEED: u64 = 0x6e6f_6465_6761_7567;
 /// Data from which the spread between runs was estimated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Basis {
+pub enum SpreadBasis {
     /// The runs of A and B.
     Runs,
     /// The runs of A and B, and saved runs of the same node with the same settings.
@@ -52,7 +52,7 @@ pub enum Basis {
     Blocks,
 }
 
-impl Basis {
+impl SpreadBasis {
     /// Returns the name in JSON.
     pub fn name(self) -> &'static str {
         match self {
@@ -86,7 +86,7 @@ pub struct RatioInterval {
     /// Smallest relative change that nine of ten comparisons like this one would detect.
     pub visible: f64,
     /// Data from which the spread between runs was estimated.
-    pub basis: Basis,
+    pub basis: SpreadBasis,
     /// Number of blocks, or of runs of A and of B each, with which nine of ten comparisons would detect a change of
     /// [`SOUGHT_CHANGE`]; `None` if the spread comes from the history, whose range limits the interval.
     pub needed: Option<u64>,
@@ -141,7 +141,7 @@ pub fn interval(a: &SideRuns, b: &SideRuns) -> Option<RatioInterval> {
         let parts = of_a.powi(2) / own_a.freedom + of_b.powi(2) / own_b.freedom;
         let freedom = if error > 0.0 { error.powi(2) / parts } else { own_a.freedom };
         let half = stats::student_quantile(UPPER_TAIL, freedom) * error.sqrt();
-        let interval = with_half_width(ratio, half, error.sqrt(), freedom, Basis::Runs);
+        let interval = with_half_width(ratio, half, error.sqrt(), freedom, SpreadBasis::Runs);
         let made = a.figures.len().min(b.figures.len());
         return Some(RatioInterval { needed: needed(error.sqrt(), freedom, made), ..interval });
     }
@@ -158,7 +158,7 @@ pub fn interval(a: &SideRuns, b: &SideRuns) -> Option<RatioInterval> {
     let error = (all.variance().max(least_a).max(least_b) * share).sqrt();
     let apart = log_range(&a.similar_runs).max(log_range(shared)) * (share / 2.0).sqrt();
     let half = (stats::student_quantile(UPPER_TAIL, all.freedom) * error).max(apart);
-    Some(with_half_width(ratio, half, error, all.freedom, Basis::History))
+    Some(with_half_width(ratio, half, error, all.freedom, SpreadBasis::History))
 }
 
 /// Returns the range of these figures as a difference of logarithms.
@@ -189,7 +189,7 @@ fn block_interval_at(ratios: &[f64], tail: f64) -> Option<RatioInterval> {
     let error = (spread.variance() / ratios.len() as f64).sqrt();
     let ratio = stats::geometric_mean(ratios);
     let half = stats::student_quantile(tail, spread.freedom) * error;
-    let interval = with_half_width(ratio, half, error, spread.freedom, Basis::Blocks);
+    let interval = with_half_width(ratio, half, error, spread.freedom, SpreadBasis::Blocks);
     Some(RatioInterval { needed: needed(error, spread.freedom, ratios.len()), ..interval })
 }
 
@@ -207,7 +207,13 @@ fn needed(error: f64, freedom: f64, made: usize) -> Option<u64> {
 
 /// Creates the confidence interval of a ratio whose logarithm has the half width `half` and the standard error `error`.
 /// The smallest detectable change is computed as in the NIST/SEMATECH e-Handbook of Statistical Methods, 7.2.2.2.
-fn with_half_width(ratio: f64, half: f64, error: f64, freedom: f64, basis: Basis) -> RatioInterval {
+fn with_half_width(
+    ratio: f64,
+    half: f64,
+    error: f64,
+    freedom: f64,
+    basis: SpreadBasis,
+) -> RatioInterval {
     RatioInterval {
         ratio,
         ci95: [ratio * (-half).exp(), ratio * half.exp()],
@@ -221,10 +227,12 @@ fn with_half_width(ratio: f64, half: f64, error: f64, freedom: f64, basis: Basis
 /// a bootstrap of circular blocks of successive samples (Politis and Romano, "A circular block-resampling procedure for
 /// stationary data", 1992). Blocks are necessary because samples a few milliseconds apart are correlated. Returns 0 if
 /// there are fewer than two samples, or if a sample is not positive.
-pub fn spread_in_run(samples: &[f64], quoted: Quoted, unit: Unit) -> f64 {
+pub fn spread_in_run(samples: &[f64], quoted: QuotedStatistic, unit: Unit) -> f64 {
     let step = samples.len().div_ceil(MAX_SAMPLES).max(1);
     let run: Vec<f64> = samples.iter().copied().step_by(step).collect();
-    if run.len() < 2 || quoted == Quoted::Single || run.iter().any(|x| !x.is_finite() || *x <= 0.0)
+    if run.len() < 2
+        || quoted == QuotedStatistic::Single
+        || run.iter().any(|x| !x.is_finite() || *x <= 0.0)
     {
         return 0.0;
     }

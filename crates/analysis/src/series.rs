@@ -2,7 +2,7 @@
 //! after the settings in which it differs from the other series.
 
 use crate::compare::relevant_command;
-use crate::identity::{figure_group, in_words, key_values, value_text};
+use crate::identity::{figure_group_key, in_words, key_values, value_text};
 use nodegauge_measure::keys::{Registry, Role};
 use nodegauge_measure::record::{Measurement, Record};
 
@@ -35,7 +35,7 @@ impl SeriesConfig {
             let Some(role) = role.filter(|role| *role != Role::Observation) else { continue };
             let Some(value) = value_text(m, key) else { continue };
             let at = key_values(&vec![(key.clone(), value.clone())], m);
-            let words = in_words(figure_group(m), &at, registry);
+            let words = in_words(figure_group_key(m), &at, registry);
             let words = words.trim_start_matches([',', ' ']).to_owned();
             let is_choice = role == Role::Choice;
             settings.push(ConfigEntry { key: key.clone(), value, is_choice, words });
@@ -120,7 +120,7 @@ mod tests {
         let pages = Some(pages.to_owned());
         let stores = Some(stores.to_owned());
         let of = Config { pages, threads: Some(2), stores, seconds: Some(seconds) };
-        SeriesConfig::from_figure(&run, &m.config(&of), &registry())
+        SeriesConfig::from_figure(&run, &m.with_config(&of), &registry())
     }
 
     #[test]

@@ -10,7 +10,7 @@ mod group;
 pub mod power;
 pub mod practical;
 
-pub use group::{GroupVerdict, NodeGroup, performance, value_from_performance};
+pub use group::{GroupVerdict, NodeGroupStatistics, log_performance, value_from_log_performance};
 
 use nodegauge_measure::stats;
 use std::f64::consts::FRAC_PI_2;
@@ -90,7 +90,7 @@ fn spread(values: &[f64]) -> f64 {
 /// For a large group it is 3.25, which 0.06 % of a normal distribution exceed. In a small group the spread itself is
 /// uncertain, so the limit is wider. The formula fits the 99.94 % quantiles of simulated normal groups of 8 to 400
 /// nodes: 5.8 (8), 4.8 (10), 3.9 (16), 3.6 (24), 3.3 (64), 3.25 (400).
-pub fn limit(nodes: usize) -> f64 {
+pub fn z_limit(nodes: usize) -> f64 {
     let n = nodes.max(MIN_NODES) as f64;
     3.25 + 9.1 / n + 20.0 / n.powi(2) + 560.0 / n.powi(3)
 }

@@ -33,7 +33,7 @@ impl WorkersConfig {
             processes: workers.are_processes().then_some(count),
             places_asked: Some(together.places),
             cpus: workers.bound_cpus(),
-            policy: workers.policy().map(u64::from),
+            policy: workers.policy_number().map(u64::from),
         }
     }
 

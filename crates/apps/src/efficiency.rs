@@ -2,7 +2,7 @@
 
 use crate::config::WorkersConfig;
 use crate::sweep::Coordinates;
-use nodegauge_gauge::view::{Chart, ChartSeries, Guide, Picture, Scale};
+use nodegauge_gauge::view::{AxisQuantity, Chart, ChartSeries, Guide, Picture};
 use nodegauge_measure::record::Measurement;
 
 /// Rate with a number of workers.
@@ -72,7 +72,7 @@ pub(crate) fn picture(rates: &[WorkersRate<'_>]) -> Option<Picture> {
     ticks.dedup();
     let names = ["workers", ""];
     let guides = vec![Guide::y(100.0, "no loss")];
-    let y = Scale::Percent;
+    let y = AxisQuantity::Percent;
     let chart = Chart { names, y, ticks, series, guides, ..Chart::default() };
     Some(Picture::chart("parallel efficiency over workers", chart))
 }
@@ -82,13 +82,13 @@ mod tests {
     use super::*;
     use nodegauge_gauge::view::Drawing;
     use nodegauge_measure::Unit;
-    use nodegauge_measure::record::Quoted;
+    use nodegauge_measure::record::QuotedStatistic;
 
     #[test]
     fn efficiency_is_relative_to_the_fewest_workers() {
         let figure = |value| {
             Measurement::new("apps", "iccg", "rate", Unit::FlopsPerSecond)
-                .value(Quoted::Median, value)
+                .with_value(QuotedStatistic::Median, value)
         };
         let figures = [figure(1e9), figure(1.5e9)];
         let rate = |count: u64, of: usize| WorkersRate {

@@ -60,7 +60,7 @@ pub(crate) fn serve<T: DeserializeOwned>(
 /// Ends the other ranks and finalises MPI.
 ///
 /// Fails if the request cannot be encoded, which does not happen.
-pub fn end(world: &World, code: u8) -> Result<(), Failure> {
+pub fn end_ranks(world: &World, code: u8) -> Result<(), Failure> {
     world.broadcast(&RankRequest::<()>::End(code))?;
     world.leave();
     Ok(())

@@ -5,7 +5,7 @@ use crate::hpcg::HpcgReader;
 use crate::iccg::config::IccgConfig;
 use crate::{GAUGE, hpcg, iccg, points, trapezoid};
 use nodegauge_gauge::readers::Reader;
-use nodegauge_gauge::roofline::{NoPoint, RooflinePoint};
+use nodegauge_gauge::roofline::{NoPointReason, RooflinePoint};
 use nodegauge_gauge::view::Section;
 use nodegauge_gauge::{Detail, Gauge};
 use nodegauge_measure::keys::ConfigKind;
@@ -13,14 +13,14 @@ use nodegauge_measure::record::Record;
 
 /// Gauge of the proxy applications.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Apps;
+pub struct AppGauge;
 
-impl Gauge for Apps {
+impl Gauge for AppGauge {
     fn name(&self) -> &'static str {
         GAUGE
     }
 
-    fn kinds(&self) -> Vec<ConfigKind> {
+    fn figure_kinds(&self) -> Vec<ConfigKind> {
         vec![
             ConfigKind::from_config::<TrapezoidConfig>(GAUGE, &[trapezoid::TEST])
                 .with_headlines(&["rate"]),
@@ -34,7 +34,7 @@ impl Gauge for Apps {
     fn roofline_points(
         &self,
         newest: &dyn Fn(&str, &str) -> Option<Record>,
-    ) -> Vec<Result<RooflinePoint, NoPoint>> {
+    ) -> Vec<Result<RooflinePoint, NoPointReason>> {
         points::points(newest)
     }
 

@@ -17,14 +17,14 @@ use crate::sweep::SweepWorkers;
 use crate::{GAUGE, TIMES_LLC, WorkerPool, WorkersOptions, in_digits, left_out_in_time, paired};
 use nodegauge_analysis::expect::PossibleFigures;
 use nodegauge_analysis::ratio::paired::PairedRounds;
-use nodegauge_gauge::series::{ReferenceRun, Series};
-use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
+use nodegauge_gauge::series::{ReferenceProgramRun, Series};
+use nodegauge_gauge::{ExpectedCost, MeasuredNode, PlannedRun};
 use nodegauge_kernels::Isa;
 use nodegauge_measure::progress::SharedObserver;
 use nodegauge_measure::quantity::count_in_words;
-use nodegauge_measure::record::{Measurement, Quoted, Validity};
+use nodegauge_measure::record::{Measurement, QuotedStatistic, Validity};
 use nodegauge_measure::samples::{Sample, SamplesByRegime};
-use nodegauge_measure::schedule::{Budget, Limits, Turn, policy};
+use nodegauge_measure::schedule::{Budget, RunLimits, Turn, policy};
 use nodegauge_measure::{
     Bytes, Failure, FlopsPerSec, Fraction, Notice, NoticeId, Observer, Outcome, Unit, stats,
 };
@@ -34,7 +34,7 @@ use nodegauge_solvers::hpcg::problem::{
     DomainLayout, ITERATIONS, MIN_POINTS, OperationCounts, PARTS, POINTS_DIVISOR,
 };
 use nodegauge_solvers::hpcg::{
-    DomainExchange, DomainPlan, SetResult, TestResults, domain_bytes, moved_bytes,
+    DomainExchange, DomainSetup, SetResult, TestResults, domain_bytes, moved_bytes,
 };
 use prediction::PredictedSets;
 use reference::PlacedXhpcg;
@@ -80,7 +80,7 @@ impl HpcgPlan {
     /// Default time budget of the whole run, sufficient for several sets on the default grid.
     pub const BUDGET: Duration = Duration::from_secs(60);
     /// Default number of points of a domain.
-    pub const GRID: GridPoints = [104; 3];
+    pub const DEFAULT_GRID: GridPoints = [104; 3];
 
     /// Plans a run with one domain per thread or rank of the requested workers.
     ///
@@ -88,7 +88,7 @@ impl HpcgPlan {
     /// Fails if this node does not have the workers, and if the grid cannot be coarsened often enough, is too small or
     /// too flat, or does not fit into memory.
     pub fn new(
-        site: &Site,
+        site: &MeasuredNode,
         requested: &WorkersOptions,
         options: HpcgOptions,
     ) -> Result<Self, Failure> {
@@ -183,7 +183,7 @@ impl PlannedRun for HpcgPlan {
         }
     }
 
-    fn figures(&self, _: &Site) -> Vec<PossibleFigures> {
+    fn possible_figures(&self, _: &MeasuredNode) -> Vec<PossibleFigures> {
         let names = ["rating"].into_iter().chain(PARTS);
         vec![
             PossibleFigures::new(GAUGE, TEST, names, &[Unit::FlopsPerSecond]),
@@ -191,10 +191,14 @@ impl PlannedRun for HpcgPlan {
         ]
     }
 
-    fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
+    fn run(
+        self: Box<Self>,
+        site: &MeasuredNode,
+        observer: &mut dyn Observer,
+    ) -> Result<Outcome, Failure> {
         let Self { swept, options, mut notices, xhpcg } = *self;
         let limits =
-            Limits::from_budget(Budget::new(options.budget, Self::BUDGET), options.samples);
+            RunLimits::from_budget(Budget::new(options.budget, Self::BUDGET), options.samples);
         let mut pool = WorkerPool::start(swept.iter().map(|swept| &swept.workers))?;
         let mut cells = Vec::new();
         for (at, of_workers) in swept.iter().enumerate() {
@@ -207,7 +211,7 @@ impl PlannedRun for HpcgPlan {
         if limits.samples.is_none() {
             (&mut &shared).begin_phase("predicting the time of a set");
             // The reference program solves the problem on the planned domains.
-            let may_shrink = options.grid == Self::GRID && xhpcg.is_none();
+            let may_shrink = options.grid == Self::DEFAULT_GRID && xhpcg.is_none();
             let grid = options.grid;
             let mut predicted =
                 PredictedSets::new(&run, &mut pool, site, grid, may_shrink, &limits, &|| {
@@ -228,29 +232,29 @@ impl PlannedRun for HpcgPlan {
         )?;
         let mut reference = Vec::new();
         if let Some(xhpcg) = &xhpcg {
-            let program = ReferenceRun {
+            let program = ReferenceProgramRun {
                 phase: "xhpcg",
                 compared: &all,
                 run: &mut |has_ended| xhpcg.run(site, has_ended),
             };
-            reference = series.run_reference(
+            reference = series.run_reference_program(
                 program,
                 &mut |turn: Turn| run.set(&mut pool, turn.cell, &|| shared.is_interrupted()),
                 &mut &shared,
             );
         }
-        let known = site.round_trips.for_places(&pool.places());
+        let known = site.round_trips.for_places(&pool.widest_team_cpus());
         let judged = series.samples_by_regime(&known);
         let evidence = HpcgEvidence { site, run: &run, judged, series: &series };
-        let details = pool.details();
+        let details = pool.widest_team_affinities();
         let mut outcome = Outcome { notices, details, ..Outcome::default() };
         let mut by_cell: Vec<Vec<Measurement>> =
             (0..run.cells.len()).map(|at| evidence.cell_figures(at)).collect();
-        paired::judge_relative(&mut by_cell, "rating", |at| evidence.baseline_cell(at));
+        paired::limit_relative_validity(&mut by_cell, "rating", |at| evidence.baseline_cell(at));
         outcome.measurements = by_cell.concat();
         outcome.measurements.extend(reference);
-        series.end(&mut outcome);
-        outcome.notices.extend(reference::compare(&outcome.measurements));
+        series.store_end(&mut outcome);
+        outcome.notices.extend(reference::comparison_notice(&outcome.measurements));
         Ok(outcome)
     }
 }
@@ -350,7 +354,7 @@ impl<'a> HpcgRun<'a> {
             Some(set) => std::slice::from_ref(&codes[usize::from(set.prefetches)]),
             None => &codes[..],
         };
-        let plan = DomainPlan { layout: &cell.layout, exchange: &cell.exchange, codes };
+        let plan = DomainSetup { layout: &cell.layout, exchange: &cell.exchange, codes };
         let is_tested = cell.tests.is_some();
         let made = plan.run_set(pool, cell.workers, is_tested, interrupted)?;
         let Some((sample, set)) = made else { return Ok(Vec::new()) };
@@ -362,7 +366,7 @@ impl<'a> HpcgRun<'a> {
 
 /// Measured data from which the figures are computed.
 struct HpcgEvidence<'a> {
-    site: &'a Site,
+    site: &'a MeasuredNode,
     run: &'a HpcgRun<'a>,
     judged: SamplesByRegime,
     series: &'a Series,
@@ -379,25 +383,26 @@ impl HpcgEvidence<'_> {
         let config = self.config(cell);
         let mut validity = self.validity(cell);
         for doubt in judged.doubts(at, 0, site.machine.virtualisation.is_some()) {
-            validity.suspect(doubt);
+            validity.mark_suspect(doubt);
         }
         // HPCG adds one tenth of the set-up time to each set.
         let overhead = config.setup_s.unwrap_or(0.0) / 10.0;
         let rating = Measurement::new(GAUGE, TEST, "rating", Unit::FlopsPerSecond);
-        let rating = rating.with_timed_samples(Quoted::HarmonicMean, timed, 0, &|seconds| {
-            operations.total() / (seconds + overhead)
-        });
+        let rating =
+            rating.with_timed_samples(QuotedStatistic::HarmonicMean, timed, 0, &|seconds| {
+                operations.total() / (seconds + overhead)
+            });
         let mut all = vec![rating];
         for (part, name) in PARTS.into_iter().enumerate() {
             let sets = timed.group.counted_indices(0).iter().map(|set| &cell.sets[*set]);
             let rates = sets.map(|set| operations.0[part] / set.seconds[part]).collect();
             let m = Measurement::new(GAUGE, TEST, name, Unit::FlopsPerSecond);
-            all.push(m.with_samples(Quoted::HarmonicMean, rates));
+            all.push(m.with_samples(QuotedStatistic::HarmonicMean, rates));
         }
         let mut all: Vec<Measurement> = all
             .into_iter()
             .map(|m| {
-                self.series.judge_figure(at, m.config(&config).with_validity(validity.clone()))
+                self.series.judge_figure(at, m.with_config(&config).with_validity(validity.clone()))
             })
             .collect();
         all.extend(self.relative(at, config));
@@ -408,7 +413,7 @@ impl HpcgEvidence<'_> {
     fn lost(&self, at: usize) -> Option<Measurement> {
         self.series.cell_failure(at)?;
         let m = Measurement::new(GAUGE, TEST, "rating", Unit::FlopsPerSecond);
-        Some(self.series.judge_figure(at, m.config(&self.config(&self.run.cells[at]))))
+        Some(self.series.judge_figure(at, m.with_config(&self.config(&self.run.cells[at]))))
     }
 
     /// Returns the index of the cell with the reference workers of another cell.
@@ -432,11 +437,11 @@ impl HpcgEvidence<'_> {
         let mut validity = self.validity(&cells[at]);
         let of_base = self.validity(base);
         of_base.reasons.iter().for_each(|reason| validity.add(of_base.status, reason.as_str()));
-        paired.doubt().into_iter().for_each(|reason| validity.suspect(reason));
+        paired.doubt().into_iter().for_each(|reason| validity.mark_suspect(reason));
         let against = Some(base.swept.workers.in_words());
         let m = Measurement::new(GAUGE, TEST, "relative", Unit::Factor);
-        let m = m.with_samples(Quoted::Median, paired.ratios().to_vec());
-        Some(m.config(&HpcgConfig { against, ..config }).with_validity(validity))
+        let m = m.with_samples(QuotedStatistic::Median, paired.ratios().to_vec());
+        Some(m.with_config(&HpcgConfig { against, ..config }).with_validity(validity))
     }
 
     fn config(&self, cell: &HpcgCell<'_>) -> HpcgConfig {
@@ -457,7 +462,7 @@ impl HpcgEvidence<'_> {
             domains: Some(layout.domains.to_vec()),
             columns: Some(PER_COEFFICIENT.to_owned()),
             isa: Some(isa_name(self.run.codes[0].isa()).to_owned()),
-            prefetch: sets.first().map(|set| code::prefetch(set.prefetches).to_string()),
+            prefetch: sets.first().map(|set| code::prefetch_setting(set.prefetches).to_string()),
             iterations: last.and_then(|set| Some(set.iterations? as u64)),
             residual: last.and_then(|set| set.residual),
             sets: Some(sets.len() as u64),
@@ -479,7 +484,7 @@ impl HpcgEvidence<'_> {
         if let Some(tests) = &cell.tests {
             for (what, departure) in ["product", "multigrid cycle"].iter().zip(tests.departures) {
                 if departure.is_none_or(|departure| departure > 1.0) {
-                    validity.invalid(format!(
+                    validity.mark_invalid(format!(
                         "the {what} is not symmetric: |x'Ay - y'Ax| is {} times HPCG's limit",
                         in_digits(departure)
                     ));
@@ -487,7 +492,7 @@ impl HpcgEvidence<'_> {
             }
             if tests.iterations.iter().zip(ALLOWED).any(|(n, allowed)| *n > allowed) {
                 let [alone, preconditioned] = tests.iterations;
-                validity.invalid(format!(
+                validity.mark_invalid(format!(
                     "with a large diagonal, the solver takes {alone} iterations without and \
                      {preconditioned} with the preconditioner; HPCG allows {} and {}",
                     ALLOWED[0], ALLOWED[1]
@@ -497,10 +502,10 @@ impl HpcgEvidence<'_> {
         // The error of x is about as large as the residual; a larger error indicates wrong results.
         let mut distances = cell.sets.iter().map(|set| set.max_error);
         if let Some(off) = distances.find(|distance| distance.is_none_or(|x| x > 1e-3)) {
-            validity.invalid(format!("the solution deviates from 1 by {}", in_digits(off)));
+            validity.mark_invalid(format!("the solution deviates from 1 by {}", in_digits(off)));
         }
         if cell.sets.windows(2).any(|two| two[0].residual != two[1].residual) {
-            validity.invalid(
+            validity.mark_invalid(
                 "the final residuals of the sets differ: this machine does not compute \
                  reproducible results",
             );
@@ -509,7 +514,7 @@ impl HpcgEvidence<'_> {
         let held = self.site.cache_capacity(&cpus).bytes().map_or(0, |Bytes(bytes)| bytes);
         let bytes = cell.bytes();
         if (bytes as f64) < TIMES_LLC * held as f64 {
-            validity.suspect(format!(
+            validity.mark_suspect(format!(
                 "matrix and vectors ({}) are smaller than four times the last-level caches in \
                  use ({}), so caches hold part of the data",
                 Bytes(bytes),

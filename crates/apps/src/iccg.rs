@@ -11,8 +11,8 @@ pub mod size;
 pub(crate) mod view;
 
 pub use follow::follow;
-pub use nodegauge_solvers::iccg::Method;
-pub use nodegauge_solvers::sparse::Storage;
+pub use nodegauge_solvers::iccg::IccgMethod;
+pub use nodegauge_solvers::sparse::MatrixFormat;
 pub use options::IccgOptions;
 pub use plan::IccgPlan;
 

@@ -18,8 +18,8 @@ pub mod sweep;
 pub mod trapezoid;
 mod workers;
 
-pub use followers::end;
-pub use gauge::Apps;
+pub use followers::end_ranks;
+pub use gauge::AppGauge;
 use nodegauge_arena::{MemoryRates, RequestedPages};
 use nodegauge_measure::{Bytes, Failure, Notice};
 use nodegauge_placement::MemoryPolicy;

@@ -4,7 +4,7 @@ use nodegauge_measure::record::{Measurement, Validity};
 
 /// Makes each figure `relative` at most as valid as the figures `name` of the two cells that it compares. `base_of`
 /// returns the index of the cell with which a cell is compared.
-pub(crate) fn judge_relative(
+pub(crate) fn limit_relative_validity(
     by_cell: &mut [Vec<Measurement>],
     name: &str,
     base_of: impl Fn(usize) -> Option<usize>,

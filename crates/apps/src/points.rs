@@ -4,13 +4,13 @@
 use crate::config::{HpcgConfig, TrapezoidConfig};
 use crate::iccg::config::IccgConfig;
 use crate::{GAUGE, TIMES_LLC, hpcg, iccg, trapezoid};
-use nodegauge_gauge::roofline::{NoPoint, RooflinePoint};
+use nodegauge_gauge::roofline::{NoPointReason, RooflinePoint};
 use nodegauge_measure::Bytes;
 use nodegauge_measure::record::{Measurement, Record, Status};
 use nodegauge_solvers::hpcg::problem::{DomainLayout, ITERATIONS, OperationCounts};
 
 /// Point, or the reason why the run has none.
-type Point = Result<RooflinePoint, NoPoint>;
+type Point = Result<RooflinePoint, NoPointReason>;
 
 /// Number of bytes that a worker of the trapezoid rule writes for its partial sum.
 const SUM: f64 = 8.0;
@@ -52,7 +52,7 @@ fn iccg_points(record: &Record) -> Vec<Point> {
              as large as the last-level caches (apps iccg of {})",
             record.started
         );
-        return vec![Err(NoPoint(reason))];
+        return vec![Err(NoPointReason(reason))];
     }
     let same = all.iter().filter(|(_, config)| config.on == best.on && config.sweep == best.sweep);
     same.filter_map(|(m, config)| iccg_point(record, m, config)).map(Ok).collect()
@@ -78,7 +78,7 @@ fn iccg_point(record: &Record, m: &Measurement, config: &IccgConfig) -> Option<R
         "apps iccg of {}, {n} unknowns, threads {threads}, bytes from the storage format, {storage}",
         record.started
     );
-    Some(RooflinePoint::in_memory(&name, rate, flops / bytes, basis).with_validity_from(m))
+    Some(RooflinePoint::for_main_memory(&name, rate, flops / bytes, basis).with_validity_from(m))
 }
 
 /// Returns a point for the HPCG rating, with the operations that HPCG counts.
@@ -104,7 +104,8 @@ fn hpcg_point(record: &Record, m: &Measurement) -> Option<(f64, Point)> {
     );
     let value = m.value?;
     let intensity = flops / config.moved_bytes? as f64;
-    let point = RooflinePoint::in_memory("hpcg", value, intensity, basis).with_validity_from(m);
+    let point =
+        RooflinePoint::for_main_memory("hpcg", value, intensity, basis).with_validity_from(m);
     let set = config.matrix_bytes.map(Bytes);
     Some((value, point.if_exceeding_caches(&record.machine, set, TIMES_LLC)))
 }
@@ -131,8 +132,11 @@ fn trapezoid_point(
         "apps trapezoid of {}, {n} intervals, threads {threads}, bytes: one partial sum per thread",
         record.started
     );
-    let intensity = n as f64 * trapezoid::FLOPS / (SUM * threads as f64);
-    Some(RooflinePoint::in_memory("trapezoid", m.value?, intensity, basis).with_validity_from(m))
+    let intensity = n as f64 * trapezoid::FLOPS_PER_POINT / (SUM * threads as f64);
+    Some(
+        RooflinePoint::for_main_memory("trapezoid", m.value?, intensity, basis)
+            .with_validity_from(m),
+    )
 }
 
 #[cfg(test)]
@@ -140,7 +144,7 @@ mod tests {
     use super::*;
     use nodegauge_measure::Fraction;
     use nodegauge_measure::Unit;
-    use nodegauge_measure::record::Quoted;
+    use nodegauge_measure::record::QuotedStatistic;
 
     fn record(name: &str) -> Record {
         let path = format!("{}/../../tests/golden/{name}/record.json", env!("CARGO_MANIFEST_DIR"));
@@ -174,8 +178,8 @@ mod tests {
         };
         let figure = |name: &str, unit, value, figure_config: &IccgConfig| {
             Measurement::new(GAUGE, iccg::TEST, name, unit)
-                .value(Quoted::Median, value)
-                .config(figure_config)
+                .with_value(QuotedStatistic::Median, value)
+                .with_config(figure_config)
         };
         let mut of = record("apps-iccg");
         let (flops, rate) = (Unit::FlopsPerSecond, Unit::BytesPerSecond);
@@ -209,7 +213,7 @@ mod tests {
         // A matrix that fits into caches gives no point in a roofline of main memory.
         let small = |m: &mut Measurement| {
             let cached_config = IccgConfig { times_llc: Some(0.1), ..m.read_config() };
-            *m = m.clone().config(&cached_config);
+            *m = m.clone().with_config(&cached_config);
         };
         of.measurements.iter_mut().for_each(small);
         assert_eq!(reported(&of), []);
@@ -218,9 +222,9 @@ mod tests {
     #[test]
     fn point_of_a_suspect_run_is_suspect() {
         let mut sums = record("apps-trapezoid");
-        sums.measurements.iter_mut().for_each(|m| m.validity.suspect("disturbed"));
+        sums.measurements.iter_mut().for_each(|m| m.validity.mark_suspect("disturbed"));
         let newest = |test: &str, _: &str| (test == trapezoid::TEST).then(|| sums.clone());
-        let point = points(&newest).remove(0).unwrap().measurement();
+        let point = points(&newest).remove(0).unwrap().into_measurement();
         assert_eq!(point.validity.status, Status::Suspect);
         assert!(point.validity.reasons.iter().any(|reason| reason == "disturbed"));
     }
@@ -231,10 +235,10 @@ mod tests {
         let set = Bytes::mib(22);
         for m in &mut solved.measurements {
             let config = HpcgConfig { matrix_bytes: Some(set.0), ..m.read_config() };
-            *m = m.clone().config(&config);
+            *m = m.clone().with_config(&config);
         }
         let newest = |test: &str, _: &str| (test == hpcg::TEST).then(|| solved.clone());
-        let NoPoint(reason) = points(&newest).remove(0).unwrap_err();
+        let NoPointReason(reason) = points(&newest).remove(0).unwrap_err();
         assert!(
             reason.starts_with("hpcg: no roofline point for main memory, because the last-level"),
             "{reason}"
@@ -247,7 +251,7 @@ mod tests {
         // The golden run was small; its counts are those of a set beyond the caches.
         for m in &mut solved.measurements {
             let config = HpcgConfig { matrix_bytes: Some(Bytes::gib(2).0), ..m.read_config() };
-            *m = m.clone().config(&config);
+            *m = m.clone().with_config(&config);
         }
         let hpcg = reported(&solved);
         let [(name, _, intensity)] = &hpcg[..] else { panic!("{hpcg:?}") };

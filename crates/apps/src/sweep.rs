@@ -5,7 +5,7 @@ use crate::{GAUGE, Workers};
 use WorkersSetting::Placement;
 use nodegauge_measure::sweep::{self, AxisSyntax, Setting as _};
 use nodegauge_measure::{Failure, Notice};
-use nodegauge_placement::{JobPlacement, PlacementSetting};
+use nodegauge_placement::{JobPlacementOptions, PlacementSetting};
 use serde_json::{Map, Value};
 
 /// Axes that give the kind or the number of workers.
@@ -29,7 +29,7 @@ nodegauge_measure::names!(WorkersKind, "kind of workers", Threads = "threads", R
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct WorkersCellOptions {
     /// Threads, ranks and memory.
-    pub job: JobPlacement,
+    pub job: JobPlacementOptions,
     /// Kind of workers. `None` means ranks if an option requests ranks, and threads otherwise.
     pub kind: Option<WorkersKind>,
 }
@@ -196,7 +196,7 @@ mod tests {
                 Err(Failure::insufficient("no such ranks"))
             }
             _ => Ok(Workers::Threads(nodegauge_placement::Placement::new(
-                nodegauge_placement::Bind::None,
+                nodegauge_placement::Binding::None,
                 "",
                 Vec::new(),
             ))),

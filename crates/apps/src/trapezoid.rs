@@ -11,16 +11,16 @@ use crate::{GAUGE, MpiRanks, WorkerPool, Workers, WorkersOptions, followers};
 use nodegauge_analysis::expect::PossibleFigures;
 use nodegauge_analysis::ratio::paired::PairedRounds;
 use nodegauge_gauge::series::Series;
-use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
+use nodegauge_gauge::{ExpectedCost, MeasuredNode, PlannedRun};
 use nodegauge_measure::progress::SharedObserver;
 use nodegauge_measure::quantity::count_in_words;
-use nodegauge_measure::record::{Measurement, Quoted, Validity};
+use nodegauge_measure::record::{Measurement, QuotedStatistic, Validity};
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::{
-    Budget, Limits, Predictable, PredictedTime, Turn, TurnFailure, policy,
+    Budget, Predictable, PredictedTime, RunLimits, Turn, TurnFailure, policy,
 };
 use nodegauge_measure::{Failure, FlopsPerSec, Notice, Observer, Outcome, Seconds, Unit};
-pub(crate) use nodegauge_solvers::trapezoid::FLOPS;
+pub(crate) use nodegauge_solvers::trapezoid::FLOPS_PER_POINT;
 use nodegauge_solvers::trapezoid::{TrapezoidLoop, max_error};
 use std::f64::consts::PI;
 use std::time::Duration;
@@ -55,14 +55,14 @@ impl TrapezoidPlan {
     /// Default time budget of the whole run.
     pub const BUDGET: Duration = Duration::from_secs(45);
     /// Default numbers of intervals.
-    pub const POINTS: [u64; 3] = [1_000_000, 10_000_000, 1_000_000_000];
+    pub const DEFAULT_POINTS: [u64; 3] = [1_000_000, 10_000_000, 1_000_000_000];
 
     /// Plans a run with the requested workers, or with the ranks that a launcher has started.
     ///
     /// # Errors
     /// Fails if this node does not have the workers, and if a number of intervals is out of range.
     pub fn new(
-        site: &Site,
+        site: &MeasuredNode,
         requested: &WorkersOptions,
         joined: Option<&MpiRanks>,
         options: TrapezoidOptions,
@@ -98,17 +98,21 @@ impl PlannedRun for TrapezoidPlan {
         ExpectedCost { time: Some(self.options.budget.unwrap_or(Self::BUDGET)), memory: None }
     }
 
-    fn figures(&self, _: &Site) -> Vec<PossibleFigures> {
+    fn possible_figures(&self, _: &MeasuredNode) -> Vec<PossibleFigures> {
         let units = &[Unit::FlopsPerSecond, Unit::Factor];
         vec![PossibleFigures::new(GAUGE, TEST, ["rate", "efficiency", "relative"], units)]
     }
 
-    fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
+    fn run(
+        self: Box<Self>,
+        site: &MeasuredNode,
+        observer: &mut dyn Observer,
+    ) -> Result<Outcome, Failure> {
         let Self { workers, mut options, mut notices } = *self;
         let rule = TrapezoidLoop::detect();
         observer.begin_phase("starting threads");
         let limits =
-            Limits::from_budget(Budget::new(options.budget, Self::BUDGET), options.samples);
+            RunLimits::from_budget(Budget::new(options.budget, Self::BUDGET), options.samples);
         let mut pool = WorkerPool::start(&workers)?;
         let cells: Vec<TrapezoidCell<'_>> = options
             .points
@@ -120,7 +124,7 @@ impl PlannedRun for TrapezoidPlan {
         let shared = SharedObserver::new(observer);
         if limits.samples.is_none() {
             (&mut &shared).begin_phase("predicting the time of a round");
-            let is_default = options.points == Self::POINTS;
+            let is_default = options.points == Self::DEFAULT_POINTS;
             let mut predicted =
                 run.predicted(&mut pool, is_default, &limits, &|| shared.is_interrupted())?;
             limits.admit(&mut predicted)?;
@@ -141,8 +145,8 @@ impl PlannedRun for TrapezoidPlan {
         let mut measurements = run.figures(site, &series, &pool);
         measurements.retain(|m| m.value.is_some() || !m.validity.reasons.is_empty());
         let mut outcome = Outcome { measurements, notices, ..Outcome::default() };
-        series.end(&mut outcome);
-        outcome.details = pool.details();
+        series.store_end(&mut outcome);
+        outcome.details = pool.widest_team_affinities();
         Ok(outcome)
     }
 }
@@ -152,7 +156,9 @@ fn latest_rate(points: Option<u64>, samples: &[Vec<Sample>]) -> String {
     let last = samples.iter().rev().find_map(|cell| cell.last());
     let seconds = last.and_then(|sample| sample.seconds.first());
     match (points, seconds) {
-        (Some(points), Some(seconds)) => FlopsPerSec(points as f64 * FLOPS / seconds).to_string(),
+        (Some(points), Some(seconds)) => {
+            FlopsPerSec(points as f64 * FLOPS_PER_POINT / seconds).to_string()
+        }
         _ => String::new(),
     }
 }
@@ -219,7 +225,7 @@ fn sampled(
 ) -> Result<Option<(Sample, f64)>, Failure> {
     let points = cell.points;
     followers::request_work(cell.workers, || follow::SumRequest { points, sums })?;
-    rule.sample(pool, cell.at, points, sums, interrupted)
+    rule.take_sample(pool, cell.at, points, sums, interrupted)
 }
 
 impl TrapezoidRun<'_> {
@@ -247,7 +253,7 @@ impl TrapezoidRun<'_> {
         &self,
         pool: &mut WorkerPool<'_>,
         is_default: bool,
-        limits: &Limits,
+        limits: &RunLimits,
         interrupted: &dyn Fn() -> bool,
     ) -> Result<PredictedSums, Failure> {
         let mut rows = Vec::new();
@@ -257,7 +263,7 @@ impl TrapezoidRun<'_> {
             let mut round = 0.0;
             for cell in row {
                 let work = (cell.points * cell.sums()) as f64;
-                if summed > 0.0 && limits.must_decide() {
+                if summed > 0.0 && limits.must_end_prediction() {
                     round += predicted / summed * work;
                     continue;
                 }
@@ -279,14 +285,19 @@ impl TrapezoidRun<'_> {
         Ok(PredictedSums { rows, is_default })
     }
 
-    fn figures(&self, site: &Site, series: &Series, pool: &WorkerPool<'_>) -> Vec<Measurement> {
-        let known = site.round_trips.for_places(&pool.places());
+    fn figures(
+        &self,
+        site: &MeasuredNode,
+        series: &Series,
+        pool: &WorkerPool<'_>,
+    ) -> Vec<Measurement> {
+        let known = site.round_trips.for_places(&pool.widest_team_cpus());
         let judged = series.samples_by_regime(&known);
         let guest = site.machine.virtualisation.is_some();
         let mut all = Vec::new();
         let mut validities = vec![Validity::valid(); self.cells.len()];
         for (number, cell) in self.cells.iter().enumerate() {
-            let flops = cell.points as f64 * FLOPS;
+            let flops = cell.points as f64 * FLOPS_PER_POINT;
             let mut config = TrapezoidConfig {
                 on: WorkersConfig::from_workers(cell.workers),
                 n: Some(cell.points),
@@ -299,21 +310,24 @@ impl TrapezoidRun<'_> {
             };
             let mut validity = cell.validity();
             for doubt in judged.doubts(number, 0, guest) {
-                validity.suspect(doubt);
+                validity.mark_suspect(doubt);
             }
             let rate = Measurement::new(GAUGE, TEST, "rate", Unit::FlopsPerSecond);
-            let rate = series
-                .figure(&judged, (number, 0), rate, Quoted::Median, &|seconds| flops / seconds);
+            let rate =
+                series.figure(&judged, (number, 0), rate, QuotedStatistic::Median, &|seconds| {
+                    flops / seconds
+                });
             let Some(rate) = rate else { continue };
             config.seconds = rate.summary.as_ref().map(|summary| Seconds(flops / summary.median));
-            let rate = series.judge_figure(number, rate.config(&config).with_validity(validity));
+            let rate =
+                series.judge_figure(number, rate.with_config(&config).with_validity(validity));
             validities[number] = rate.validity.clone();
             all.push(rate);
             // The first kind of workers is the reference; ranks under a policy are also compared with the first policy.
             let row = number - cell.at;
             let of_row = &self.cells[row..row + self.kinds];
-            let reference = of_row.iter().position(|other| other.workers.policy().is_some());
-            let relative = cell.workers.policy().and(reference).map(|at| row + at);
+            let reference = of_row.iter().position(|other| other.workers.policy_number().is_some());
+            let relative = cell.workers.policy_number().and(reference).map(|at| row + at);
             for (name, of) in [("efficiency", Some(row)), ("relative", relative)] {
                 let Some(of) = of.filter(|of| *of != number) else { continue };
                 if series.cell_failure(of).is_some() || series.cell_failure(number).is_some() {
@@ -328,13 +342,13 @@ impl TrapezoidRun<'_> {
                 }
                 let mut cell_validity = cell.validity();
                 for wrong in base.validity().reasons {
-                    cell_validity.invalid(wrong);
+                    cell_validity.mark_invalid(wrong);
                 }
-                paired.doubt().into_iter().for_each(|reason| cell_validity.suspect(reason));
+                paired.doubt().into_iter().for_each(|reason| cell_validity.mark_suspect(reason));
                 config.against = Some(base.workers.in_words());
                 let ratio = Measurement::new(GAUGE, TEST, name, Unit::Factor);
-                let ratio = ratio.with_samples(Quoted::Median, paired.ratios().to_vec());
-                let mut ratio = ratio.config(&config).with_validity(cell_validity);
+                let ratio = ratio.with_samples(QuotedStatistic::Median, paired.ratios().to_vec());
+                let mut ratio = ratio.with_config(&config).with_validity(cell_validity);
                 ratio.inherit_doubts(&validities[of], "baseline");
                 ratio.inherit_doubts(&validities[number], "rate");
                 all.push(ratio);
@@ -350,7 +364,7 @@ impl TrapezoidCell<'_> {
         let mut validity = Validity::valid();
         let max = max_error(self.points);
         if self.error.total_cmp(&max).is_gt() {
-            validity.invalid(format!(
+            validity.mark_invalid(format!(
                 "a sum over {} by {} deviates from pi by {:.1e}, expected at most {max:.1e}: the loop or this machine computes incorrectly",
                 count_in_words(self.points as usize, "interval"),
                 self.workers.in_words(),

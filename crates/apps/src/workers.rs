@@ -12,8 +12,8 @@ use nodegauge_machine::Topology;
 use nodegauge_measure::sweep::{self as grid, Setting as _};
 use nodegauge_measure::{Failure, FailureKind, Notice, NoticeId, notice};
 use nodegauge_placement::{
-    Bind, JobPlacement, LauncherJob, LecturePolicy, MappedPolicy, MemoryPolicy, Placement,
-    PlacementRequest, PlacementSetting, Policies, ThreadList, plan,
+    Binding, JobPlacementOptions, LauncherJob, MappedPolicy, MemoryPolicy, Placement,
+    PlacementRequest, PlacementSetting, Policies, RankPolicy, ThreadCountList, plan,
 };
 use nodegauge_team::mpi::World;
 use nodegauge_team::{Workers, hosts};
@@ -48,7 +48,7 @@ impl MpiRanks {
         world: &'static World,
         version: &str,
     ) -> Result<Option<Self>, Failure> {
-        let all = hosts::rank_places(world, version)?;
+        let all = hosts::gather_rank_cpus(world, version)?;
         Ok(all.map(|cpus| Self { launcher_job: launcher_job.clone(), world, cpus }))
     }
 
@@ -100,7 +100,7 @@ impl WorkersOptions {
         self.refuse_numa()?;
         self.refuse_all(&joined.launcher_job)?;
         let ranks = joined.workers(topology, notices)?;
-        let alone = Placement::new(Bind::None, "unbound", vec![Vec::new()]);
+        let alone = Placement::new(Binding::None, "unbound", vec![Vec::new()]);
         Ok(vec![Workers::Threads(alone), ranks])
     }
 
@@ -118,7 +118,7 @@ impl WorkersOptions {
         let job = &self.cell.job;
         let mut placement = job.process.clone();
         let counts = doubled(cores(topology)?);
-        placement.threads = placement.threads.or_else(|| ThreadList::new(counts));
+        placement.threads = placement.threads.or_else(|| ThreadCountList::new(counts));
         let placed = placement.place_teams(topology)?;
         add(notices, placed.notices);
         let mut workers: Vec<Workers> =
@@ -126,7 +126,7 @@ impl WorkersOptions {
         workers.sort_by_key(Workers::count);
         let policies = match &self.policies {
             Some(given) => given.0.clone(),
-            None => (0..=5).filter_map(LecturePolicy::new).map(MappedPolicy::from).collect(),
+            None => (0..=5).filter_map(RankPolicy::new).map(MappedPolicy::from).collect(),
         };
         for policy in policies {
             let mut under = job.clone();
@@ -177,7 +177,7 @@ impl WorkersOptions {
 
     /// Returns an error if a placement option is given, because the launcher has placed the ranks.
     fn refuse_all(&self, launcher_job: &LauncherJob) -> Result<(), Failure> {
-        let JobPlacement { process, ranks } = &self.cell.job;
+        let JobPlacementOptions { process, ranks } = &self.cell.job;
         let given = [
             ("--threads", process.threads.is_some()),
             ("--places", process.places.is_some()),
@@ -228,7 +228,7 @@ impl WorkersCellOptions {
         notices: &mut Vec<Notice>,
     ) -> Result<Workers, Failure> {
         settings.iter().for_each(|setting| setting.apply(&mut self));
-        let JobPlacement { process, ranks: of_ranks } = &mut self.job;
+        let JobPlacementOptions { process, ranks: of_ranks } = &mut self.job;
         let has_ranks =
             of_ranks.ranks.is_some() || of_ranks.map.is_some() || of_ranks.policy.is_some();
         // If the sweep has both kinds of workers, a number of workers applies to both.
@@ -236,7 +236,7 @@ impl WorkersCellOptions {
         let is_of_ranks = match self.kind {
             Some(WorkersKind::Threads) => {
                 let count = threads.or(of_ranks.ranks);
-                process.threads = count.and_then(|count| ThreadList::new(vec![count]));
+                process.threads = count.and_then(|count| ThreadCountList::new(vec![count]));
                 false
             }
             Some(WorkersKind::Ranks) => {
@@ -257,14 +257,14 @@ impl WorkersCellOptions {
 
 /// Returns ranks with one thread; the default number is one rank per core.
 fn ranks(
-    mut job: JobPlacement,
+    mut job: JobPlacementOptions,
     topology: &Topology,
     notices: &mut Vec<Notice>,
 ) -> Result<Workers, Failure> {
     if job.ranks.ranks.is_none() {
         job.ranks.ranks = Some(cores(topology)?);
     }
-    job.process.threads = ThreadList::new(vec![1]);
+    job.process.threads = ThreadCountList::new(vec![1]);
     let mut plan =
         job.rank_plan(topology)?.unwrap_or_else(|| unreachable!("their number is given"));
     add(notices, std::mem::take(&mut plan.notices));
@@ -361,7 +361,7 @@ mod tests {
             WorkersOptions::default().threads_and_ranks(&topology(), &mut notices).unwrap();
         let counts: Vec<usize> = compared.iter().map(Workers::count).collect();
         assert_eq!(counts, [1, 2, 4, 6, 6, 6, 6, 6, 6, 6]);
-        let policies: Vec<Option<u8>> = compared.iter().map(Workers::policy).collect();
+        let policies: Vec<Option<u8>> = compared.iter().map(Workers::policy_number).collect();
         assert_eq!(policies[4..], [Some(0), Some(1), Some(2), Some(3), Some(4), Some(5)]);
     }
 

@@ -7,7 +7,7 @@
 
 use crate::mapping::PagedMapping;
 use crate::{ArenaError, ArrayError, RequestedPages, supply};
-use nodegauge_kernels::{ARRAYS, Element, LINE, LoopArgs, SCALAR};
+use nodegauge_kernels::{CACHE_LINE_BYTES, Element, LoopArgs, MAX_ARRAYS, SCALAR};
 use nodegauge_measure::{Bytes, Fraction};
 use nodegauge_placement::MemoryPolicy;
 use serde::{Deserialize, Serialize};
@@ -39,7 +39,7 @@ pub const STAGGER: u64 = 64 * 1024 + 4096 / 4 + 256;
 /// Number, length, type, pages and layout of the arrays of a pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ArraysConfig {
-    /// Number of arrays, from 1 to [`ARRAYS`].
+    /// Number of arrays, from 1 to [`MAX_ARRAYS`].
     pub count: usize,
     /// Number of elements per array.
     pub elements: u64,
@@ -84,11 +84,11 @@ impl Arrays {
     /// Fails if there are too few reserved huge pages, or not enough memory.
     ///
     /// # Panics
-    /// Panics if the number of arrays is not from 1 to [`ARRAYS`].
+    /// Panics if the number of arrays is not from 1 to [`MAX_ARRAYS`].
     pub fn allocate(config: ArraysConfig) -> Result<Self, ArrayError> {
         assert!(
-            (1..=ARRAYS).contains(&config.count),
-            "the number of arrays must be 1 to {ARRAYS}, but is {}",
+            (1..=MAX_ARRAYS).contains(&config.count),
+            "the number of arrays must be 1 to {MAX_ARRAYS}, but is {}",
             config.count
         );
         let mapping = PagedMapping::map(config.mapped(), config.pages)?;
@@ -138,7 +138,7 @@ impl Arrays {
 
     /// Returns the start address and the length of the whole mapping, bytes.
     pub fn address_range(&self) -> (usize, usize) {
-        self.mapping.range()
+        self.mapping.address_and_length()
     }
 
     /// Returns pointers to the share of one thread, and its length. Shares are contiguous, consist of whole cache
@@ -148,7 +148,7 @@ impl Arrays {
     /// Panics if the index is not below the count.
     pub fn share(&self, thread: ArrayShare) -> LoopArgs {
         let elements = self.part_elements(self.elements, thread);
-        let mut at = [NonNull::dangling(); ARRAYS];
+        let mut at = [NonNull::dangling(); MAX_ARRAYS];
         for (address, start) in at.iter_mut().zip(&self.starts) {
             // SAFETY: the share begins within the elements of each array, or at their end.
             *address = unsafe { start.add(self.mapped_bytes(elements.start)) };
@@ -177,7 +177,7 @@ impl Arrays {
     fn part_elements(&self, elements: u64, part: ArrayShare) -> Range<u64> {
         let ArrayShare { index, count } = part;
         assert!(index < count, "the index {index} must be below the count {count}");
-        part_range(elements, LINE as u64 / self.element.bytes(), part)
+        part_range(elements, CACHE_LINE_BYTES as u64 / self.element.bytes(), part)
     }
 
     fn mapped_bytes(&self, elements: u64) -> usize {

@@ -26,10 +26,10 @@ const MIN_HELD_SHARE: f64 = 0.9;
 const MIN_THREAD_HELD_SHARE: f64 = 0.5;
 
 /// Number of pages on each NUMA node.
-pub type NodePages = BTreeMap<NumaNodeId, u64>;
+pub type NumaPageCounts = BTreeMap<NumaNodeId, u64>;
 
 /// Share of pages on each NUMA node, 0 to 1.
-pub type NodeShares = BTreeMap<NumaNodeId, Fraction>;
+pub type NumaShares = BTreeMap<NumaNodeId, Fraction>;
 
 /// Number of sampled pages on each NUMA node, for one thread's share of one array.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,7 +39,7 @@ pub struct ShareLocation {
     /// Index of the thread that touched the share first.
     pub thread: usize,
     /// Number of pages on each NUMA node.
-    pub nodes: NodePages,
+    pub nodes: NumaPageCounts,
 }
 
 /// Queries the kernel for the NUMA nodes of the shares of `threads` threads. The result is empty if the kernel does
@@ -51,7 +51,8 @@ pub fn observe(arrays: &Arrays, threads: usize) -> Vec<ShareLocation> {
         let args = arrays.share(ArrayShare { index: thread, count: threads });
         let bytes = args.n * arrays.element().bytes() as usize;
         for (array, start) in args.at.into_iter().take(arrays.count()).enumerate() {
-            let Ok(pages) = numa::pages_by_node(start.addr().get(), bytes, sample) else {
+            let Ok(pages) = numa::count_pages_by_numa_node(start.addr().get(), bytes, sample)
+            else {
                 return Vec::new();
             };
             if !pages.nodes.is_empty() {
@@ -63,19 +64,19 @@ pub fn observe(arrays: &Arrays, threads: usize) -> Vec<ShareLocation> {
 }
 
 /// Returns the share of a range of memory on each NUMA node, 0 to 1; `None` if the kernel does not report it.
-pub fn range_shares(start: usize, length: usize) -> Option<NodeShares> {
-    let nodes = numa::pages_by_node(start, length, SAMPLED_RANGE_PAGES).ok()?.nodes;
+pub fn range_shares(start: usize, length: usize) -> Option<NumaShares> {
+    let nodes = numa::count_pages_by_numa_node(start, length, SAMPLED_RANGE_PAGES).ok()?.nodes;
     (!nodes.is_empty()).then(|| fractions(&nodes))
 }
 
 /// Returns the share of an array on each NUMA node, 0 to 1; `None` if the kernel does not report it.
-pub fn array_shares(shares: &[ShareLocation], array: usize) -> Option<NodeShares> {
+pub fn array_shares(shares: &[ShareLocation], array: usize) -> Option<NumaShares> {
     let nodes = sum(shares, |share| share.array == array);
     (!nodes.is_empty()).then(|| fractions(&nodes))
 }
 
-fn sum(shares: &[ShareLocation], chosen: impl Fn(&ShareLocation) -> bool) -> NodePages {
-    let mut nodes = NodePages::new();
+fn sum(shares: &[ShareLocation], chosen: impl Fn(&ShareLocation) -> bool) -> NumaPageCounts {
+    let mut nodes = NumaPageCounts::new();
     for (node, n) in shares.iter().filter(|share| chosen(share)).flat_map(|share| &share.nodes) {
         *nodes.entry(*node).or_default() += n;
     }
@@ -93,7 +94,7 @@ pub fn numa_config(
     nodes_of_machine: usize,
 ) -> NumaConfig {
     let got = fractions(&sum(shares, |_| true));
-    let arrays: Vec<Option<NodeShares>> =
+    let arrays: Vec<Option<NumaShares>> =
         (0..arrays).map(|array| array_shares(shares, array)).collect();
     let mut astray = Vec::new();
     let mut there = 0;
@@ -119,7 +120,7 @@ pub fn numa_config(
         }
         _ => (all > 0).then(|| Fraction(there as f64 / all as f64)),
     };
-    let config = arrays_config(policy, &arrays, nodes_of_machine);
+    let config = unchecked_numa_config(policy, &arrays, nodes_of_machine);
     NumaConfig {
         got: (!got.is_empty()).then(|| numbered(&got)),
         held,
@@ -130,13 +131,13 @@ pub fn numa_config(
 
 /// Returns the NUMA nodes of the arrays without a comparison, e.g. for several processes, each of which has its own
 /// policy.
-pub fn arrays_config(
+pub fn unchecked_numa_config(
     policy: &MemoryPolicy,
-    arrays: &[Option<NodeShares>],
+    arrays: &[Option<NumaShares>],
     nodes_of_machine: usize,
 ) -> NumaConfig {
     let known = arrays.iter().flatten().count() as f64;
-    let mut got = NodeShares::new();
+    let mut got = NumaShares::new();
     for (node, share) in arrays.iter().flatten().flatten() {
         *got.entry(*node).or_default() += *share / known;
     }
@@ -158,7 +159,7 @@ fn wanted_nodes(policy: &MemoryPolicy, own: &[NumaNodeId]) -> Vec<NumaNodeId> {
     let mut wanted = match policy {
         MemoryPolicy::Default | MemoryPolicy::Local => own.to_vec(),
         MemoryPolicy::Interleave(_) => Vec::new(),
-        named => named.nodes().unwrap_or_default(),
+        named => named.numa_nodes().unwrap_or_default(),
     };
     wanted.sort_unstable();
     wanted.dedup();
@@ -166,19 +167,19 @@ fn wanted_nodes(policy: &MemoryPolicy, own: &[NumaNodeId]) -> Vec<NumaNodeId> {
 }
 
 /// True if the two shares of any NUMA node differ by more than 1 % of all pages.
-fn differ(one: &NodeShares, other: &NodeShares) -> bool {
+fn differ(one: &NumaShares, other: &NumaShares) -> bool {
     one.keys().chain(other.keys()).any(|node| {
         let [a, b] = [one, other].map(|shares| shares.get(node).copied().unwrap_or_default());
         (a - b).0.abs() > 0.01
     })
 }
 
-fn fractions(nodes: &NodePages) -> NodeShares {
+fn fractions(nodes: &NumaPageCounts) -> NumaShares {
     let total: u64 = nodes.values().sum();
     nodes.iter().map(|(node, n)| (*node, Fraction(*n as f64 / total as f64))).collect()
 }
 
-fn numbered(shares: &NodeShares) -> BTreeMap<u32, Fraction> {
+fn numbered(shares: &NumaShares) -> BTreeMap<u32, Fraction> {
     shares.iter().map(|(node, share)| (node.0, *share)).collect()
 }
 
@@ -192,7 +193,11 @@ pub fn evenness(got: &BTreeMap<u32, Fraction>, nodes: &[u32]) -> Fraction {
 /// Returns the reason if `bytes` bytes of memory have too few pages to check that they are interleaved
 /// over `nodes` NUMA nodes; `None` if they have enough. One NUMA node may have one page of each size more than another.
 /// These additional pages must not exceed the tolerated share of the pages of a NUMA node.
-pub fn too_few_pages(bytes: u64, pages: &BTreeMap<u64, Fraction>, nodes: usize) -> Option<String> {
+pub fn too_few_pages_reason(
+    bytes: u64,
+    pages: &BTreeMap<u64, Fraction>,
+    nodes: usize,
+) -> Option<String> {
     let unequal: f64 =
         pages.iter().map(|(size, share)| (share.0 * bytes as f64).min(*size as f64)).sum();
     let each = bytes as f64 / nodes.max(1) as f64;
@@ -232,7 +237,7 @@ mod tests {
     use nodegauge_kernels::Element;
     use serde_json::json;
 
-    fn nodes(counts: &[(u32, u64)]) -> NodePages {
+    fn nodes(counts: &[(u32, u64)]) -> NumaPageCounts {
         counts.iter().map(|(node, n)| (NumaNodeId(*node), *n)).collect()
     }
 
@@ -335,11 +340,11 @@ mod tests {
 
     #[test]
     fn arrays_with_unknown_location_are_ignored() {
-        let on = |node| Some(NodeShares::from([(NumaNodeId(node), Fraction(1.0))]));
-        let numa = arrays_config(&MemoryPolicy::Default, &[None, on(0), on(1)], 2);
+        let on = |node| Some(NumaShares::from([(NumaNodeId(node), Fraction(1.0))]));
+        let numa = unchecked_numa_config(&MemoryPolicy::Default, &[None, on(0), on(1)], 2);
         assert_eq!(numa.got, Some(BTreeMap::from([(0, Fraction(0.5)), (1, Fraction(0.5))])));
         assert_eq!(numa.arrays.unwrap().into_keys().collect::<Vec<_>>(), ["b", "c"]);
-        let unknown = arrays_config(&MemoryPolicy::Default, &[None, None], 2);
+        let unknown = unchecked_numa_config(&MemoryPolicy::Default, &[None, None], 2);
         assert_eq!((unknown.got, unknown.arrays), (None, None));
     }
 
@@ -350,22 +355,22 @@ mod tests {
         };
         let (huge, base) = (sizes(&[(2 << 20, 1.0)]), sizes(&[(4096, 1.0)]));
         assert_eq!(
-            too_few_pages(4 << 20, &huge, 4).as_deref(),
+            too_few_pages_reason(4 << 20, &huge, 4).as_deref(),
             Some("too few pages for 4 NUMA nodes (2 pages of 2 MiB)")
         );
         assert_eq!(
-            too_few_pages(1 << 20, &huge, 2).as_deref(),
+            too_few_pages_reason(1 << 20, &huge, 2).as_deref(),
             Some("too few pages for 2 NUMA nodes (1 page of 2 MiB)")
         );
         // More than ten pages per node are enough, as are base pages, and a single node needs none.
-        assert_eq!(too_few_pages(42 << 20, &huge, 2), None);
-        assert!(too_few_pages(38 << 20, &huge, 2).is_some());
-        assert_eq!(too_few_pages(4 << 20, &base, 4), None);
-        assert_eq!(too_few_pages(2 << 20, &huge, 1), None);
+        assert_eq!(too_few_pages_reason(42 << 20, &huge, 2), None);
+        assert!(too_few_pages_reason(38 << 20, &huge, 2).is_some());
+        assert_eq!(too_few_pages_reason(4 << 20, &base, 4), None);
+        assert_eq!(too_few_pages_reason(2 << 20, &huge, 1), None);
         // Base pages at the ends of huge pages count with their bytes.
         let mixed = sizes(&[(4096, 0.01), (2 << 20, 0.99)]);
-        assert_eq!(too_few_pages(400 << 20, &mixed, 4), None);
-        assert!(too_few_pages(40 << 20, &mixed, 4).is_some());
+        assert_eq!(too_few_pages_reason(400 << 20, &mixed, 4), None);
+        assert!(too_few_pages_reason(40 << 20, &mixed, 4).is_some());
     }
 
     #[test]
@@ -407,7 +412,7 @@ mod tests {
         })
         .unwrap();
         // Before first touch, no page is on any node.
-        if numa::pages_by_node(arrays.address_range().0, 1, 1).is_err() {
+        if numa::count_pages_by_numa_node(arrays.address_range().0, 1, 1).is_err() {
             return;
         }
         assert_eq!(observe(&arrays, 2), []);

@@ -47,7 +47,7 @@ impl RequestedPages {
     }
 
     /// Returns the size of a reserved huge page; `None` for kinds of pages that need no reservation.
-    pub fn reserved(self) -> Option<Bytes> {
+    pub fn reserved_page_size(self) -> Option<Bytes> {
         match self {
             Self::Base | Self::Transparent => None,
             Self::Huge2M => Some(Bytes::mib(2)),
@@ -165,7 +165,7 @@ impl PagedMapping {
     /// # Errors
     /// Fails if there are too few reserved huge pages, or not enough memory.
     pub fn map(wanted: Bytes, pages: RequestedPages) -> Result<Self, ArrayError> {
-        let granule = pages.reserved().unwrap_or(Bytes::mib(2));
+        let granule = pages.reserved_page_size().unwrap_or(Bytes::mib(2));
         let wanted = Bytes(wanted.0.next_multiple_of(granule.0));
         let size = match pages {
             RequestedPages::Base => PageSize::Base,
@@ -185,9 +185,9 @@ impl PagedMapping {
     /// # Errors
     /// Fails if fewer huge pages are reserved.
     pub fn check(wanted: Bytes, pages: RequestedPages, count: u64) -> Result<(), ArrayError> {
-        let Some(page) = pages.reserved() else { return Ok(()) };
+        let Some(page) = pages.reserved_page_size() else { return Ok(()) };
         let wanted = Bytes(wanted.0.next_multiple_of(page.0));
-        Mapping::check_reserved(wanted.0 as usize, page.0 as usize, count)
+        Mapping::check_reserved_pages(wanted.0 as usize, page.0 as usize, count)
             .map_err(refused(wanted, pages))
     }
 
@@ -204,11 +204,11 @@ impl PagedMapping {
         policy: &MemoryPolicy,
         count: u64,
     ) -> Result<(), ArrayError> {
-        let (Some(page), MemoryPolicy::Bind(nodes)) = (pages.reserved(), policy) else {
+        let (Some(page), MemoryPolicy::Bind(nodes)) = (pages.reserved_page_size(), policy) else {
             return Ok(());
         };
         let root = SysRoot::live();
-        let pools = nodes.iter().flat_map(|node| memory::node_huge_pages(&root, *node));
+        let pools = nodes.iter().flat_map(|node| memory::numa_node_huge_pages(&root, *node));
         let pools: Vec<HugePages> = pools.filter(|pool| pool.bytes == page.0).collect();
         let total = pools.iter().map(|pool| pool.total).sum();
         let free = pools.iter().map(|pool| pool.free).sum();
@@ -241,7 +241,7 @@ fn node_suffix(nodes: &[NumaNodeId]) -> String {
 fn refused(wanted: Bytes, pages: RequestedPages) -> impl Fn(MapError) -> ArrayError {
     move |error| match error {
         MapError::NoReservedPages { total, free, needed, .. } => {
-            let page = pages.reserved().unwrap_or(Bytes(page_bytes() as u64));
+            let page = pages.reserved_page_size().unwrap_or(Bytes(page_bytes() as u64));
             let nodes = Vec::new();
             ArrayError::NoHugePages { wanted, pages, page, total, free, needed, nodes }
         }

@@ -17,10 +17,11 @@ pub const LOADED: &str = "loaded";
 /// Name of the test of bandwidth by the mix of reads and writes.
 pub const MIX: &str = "mix";
 /// Name of the test of the family of curves: latency under load, by the mix of reads and writes.
-pub const FAMILY: &str = "curves";
+pub const CURVE_FAMILY: &str = "curves";
 /// Name of the test of bandwidth by the number of threads.
 pub const SCALING: &str = "scaling";
 /// Name of the test of the bandwidths that are predicted for [`SCALING`].
 pub const PREDICTION: &str = "prediction";
 /// Names of the tests of memory curves, in the order of a page.
-pub const CURVES: [&str; 8] = [LADDER, LATENCY, MATRIX, LOADED, MIX, FAMILY, PREDICTION, SCALING];
+pub const CURVE_TESTS: [&str; 8] =
+    [LADDER, LATENCY, MATRIX, LOADED, MIX, CURVE_FAMILY, PREDICTION, SCALING];

@@ -46,7 +46,7 @@ impl MemoryRates {
     ) -> Result<Self, ArenaError> {
         // A reserved page of 1 GiB takes longer than the probe; the kernel clears all kinds of pages at about the same
         // rate.
-        let kind = pages.reserved().map_or(pages, |_| RequestedPages::Transparent);
+        let kind = pages.reserved_page_size().map_or(pages, |_| RequestedPages::Transparent);
         let mut team = Team::start(places)?;
         let begun = clock::now();
         let end = begun + LONGEST;

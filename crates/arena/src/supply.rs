@@ -14,7 +14,7 @@ pub fn available_memory(
     pages: Option<RequestedPages>,
     policy: &MemoryPolicy,
 ) -> Option<Bytes> {
-    if let Some(page) = pages.and_then(RequestedPages::reserved) {
+    if let Some(page) = pages.and_then(RequestedPages::reserved_page_size) {
         // When memory is mapped, the kernel checks the reserved pages of all nodes and ignores the policy. If a node of
         // the policy had too few pages, the program would be killed at first touch.
         let free = match policy {
@@ -42,7 +42,7 @@ fn free_in(pools: &[HugePages], page: Bytes) -> Option<u64> {
 
 /// Returns the size in bytes of a NUMA node's free reserved pages of one page size.
 fn node_free_bytes(node: NumaNodeId, page: Bytes) -> Option<u64> {
-    free_in(&nodegauge_machine::memory::node_huge_pages(&SysRoot::live(), node), page)
+    free_in(&nodegauge_machine::memory::numa_node_huge_pages(&SysRoot::live(), node), page)
 }
 
 /// Returns the available memory of a NUMA node, bytes.
@@ -55,7 +55,7 @@ fn available_on(machine: &Machine, id: NumaNodeId) -> Option<u64> {
 /// # Errors
 /// Fails if the kernel refuses the policy, or if the nodes of the policy have too few reserved pages.
 pub fn apply_policy(mapping: &PagedMapping, policy: &MemoryPolicy) -> Result<(), ArenaError> {
-    let (start, length) = mapping.range();
+    let (start, length) = mapping.address_and_length();
     PagedMapping::check_bound(Bytes(length as u64), mapping.requested_pages(), policy, 1)?;
     Ok(policy.apply_to(start, length)?)
 }

@@ -51,7 +51,7 @@ const BLOCK: usize = 64 << 10;
 /// the page cache. A file system may refuse direct I/O when the file is opened or at the first transfer. It may
 /// also accept direct I/O but still use the page cache. Returns the reason if direct I/O does not work, otherwise
 /// `None`.
-pub fn test_direct(folder: &Path, volume: &Volume) -> Result<Option<Failure>, Failure> {
+pub fn test_direct_io(folder: &Path, volume: &Volume) -> Result<Option<Failure>, Failure> {
     let path = folder.join("data-direct");
     let outcome = try_direct(&path);
     // If the file cannot be removed now, it is removed later together with its folder.
@@ -119,7 +119,7 @@ mod tests {
         for folder in [tempfile::tempdir(), tempfile::tempdir_in("/dev/shm")] {
             let Ok(folder) = folder else { continue };
             let volume = Volume::from_folder(folder.path(), &SysRoot::live()).unwrap();
-            match test_direct(folder.path(), &volume) {
+            match test_direct_io(folder.path(), &volume) {
                 Ok(None) => assert!(!volume.is_in_memory()),
                 Ok(Some(why)) => {
                     assert!(why.to_string().contains(" does not support direct I/O: "), "{why}")

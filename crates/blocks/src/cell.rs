@@ -3,17 +3,17 @@
 
 use crate::cache;
 use crate::clock::Clock;
-use crate::counters::{self, Counters};
+use crate::counters::{self, IoCounters};
 use crate::data::FileContents;
 use crate::engine::{self, IoEngine};
 use crate::error;
 use crate::operation::{self, Direction, Operation};
-use crate::pass::{self, FileBench, Pass, PassResult};
+use crate::pass::{self, FileBench, FilePass, FilePassResult};
 use crate::scratch::ScratchDirectory;
 use crate::task::{Task, TaskSetup};
 use crate::volume::Volume;
 use crate::workers::{
-    FileWorkers, OperationSample, SharedFlags, WorkerReport, WorkerTask, combine_reports,
+    FileWorkers, OperationSample, SharedWorkerState, WorkerReport, WorkerTask, combine_reports,
 };
 use nodegauge_machine::SysRoot;
 use nodegauge_measure::Failure;
@@ -54,7 +54,7 @@ impl FileBench {
         operation: &Operation,
         task: &Task,
         context: &CellContext<'_>,
-    ) -> Result<Option<f64>, Ending> {
+    ) -> Result<Option<f64>, EarlyEnd> {
         if operation.creates {
             if self.written_pass > 0 {
                 std::fs::remove_file(&self.file)
@@ -78,8 +78,8 @@ impl FileBench {
         operation: &Operation,
         task: &Task,
         context: &CellContext<'_>,
-        done: &PassResult,
-    ) -> Result<(), Ending> {
+        done: &FilePassResult,
+    ) -> Result<(), EarlyEnd> {
         let covers = pass::writes_every_block(operation);
         self.written_pass += u64::from(covers);
         let whole = done.operations == task.cell.blocks();
@@ -101,7 +101,7 @@ impl FileBench {
         first: u64,
         number: u64,
         context: &CellContext<'_>,
-    ) -> Result<(), Ending> {
+    ) -> Result<(), EarlyEnd> {
         let path = self.file.clone();
         let fail = |offset| {
             let path = &path;
@@ -111,7 +111,7 @@ impl FileBench {
         let mut blocks = self.take_blocks(1, task.cell.block.0 as usize)?;
         for offset in (first..task.cell.blocks()).map(|i| i * task.cell.block.0) {
             if context.must_end() {
-                return Err(Ending::CutShort);
+                return Err(EarlyEnd::CutShort);
             }
             self.data.stamp(&mut blocks[0], offset, number);
             file.write_all_at(&blocks[0], offset).map_err(fail(Some(offset)))?;
@@ -125,14 +125,14 @@ impl FileBench {
 
 /// Reason why a cell ended early.
 #[derive(Debug)]
-pub enum Ending {
+pub enum EarlyEnd {
     /// The budget or the user cut an operation short.
     CutShort,
     /// An operation failed.
     Failed(Failure),
 }
 
-impl From<Failure> for Ending {
+impl From<Failure> for EarlyEnd {
     fn from(failure: Failure) -> Self {
         Self::Failed(failure)
     }
@@ -144,14 +144,14 @@ pub struct CellOutcome {
     /// Completed operations in order, each with its sample.
     pub samples: Vec<(&'static Operation, OperationSample)>,
     /// Operation at which the cell ended early, with the reason.
-    pub early_end: Option<(&'static Operation, Ending)>,
+    pub early_end: Option<(&'static Operation, EarlyEnd)>,
 }
 
 /// Runner for the operations of cells: this thread alone, or several workers.
 pub struct CellRunner {
     workers: Option<FileWorkers>,
     benches: Vec<FileBench>,
-    shared: SharedFlags,
+    shared: SharedWorkerState,
 }
 
 impl CellRunner {
@@ -162,7 +162,8 @@ impl CellRunner {
     pub fn new(workers: Option<FileWorkers>, data: FileContents) -> Result<Self, Failure> {
         let data = Arc::new(data);
         let count = workers.map_or(1, |workers| workers.count);
-        let shared = SharedFlags::new().map_err(|cause| error::no_memory(4096, cause.into()))?;
+        let shared =
+            SharedWorkerState::new().map_err(|cause| error::no_memory_error(4096, cause.into()))?;
         let benches = (0..count).map(|_| FileBench::new(Arc::clone(&data))).collect();
         Ok(Self { workers, benches, shared })
     }
@@ -182,7 +183,7 @@ impl CellRunner {
         for operation in &task.operations {
             match self.run_operation(operation, task, context) {
                 Ok(sample) => {
-                    let cut = sample.end_reason.is_early_end().then_some(Ending::CutShort);
+                    let cut = sample.end_reason.is_early_end().then_some(EarlyEnd::CutShort);
                     outcome.early_end = cut.map(|cut| (*operation, cut));
                     outcome.samples.push((operation, sample));
                 }
@@ -198,7 +199,7 @@ impl CellRunner {
             && let Some(operation) = writing
             && let Err(error) = self.read_back(task)
         {
-            outcome.early_end = Some((operation, Ending::Failed(error)));
+            outcome.early_end = Some((operation, EarlyEnd::Failed(error)));
         }
         for bench in &self.benches {
             // A file that cannot be removed now is removed later together with its folder.
@@ -212,7 +213,7 @@ impl CellRunner {
         operation: &'static Operation,
         task: &Task,
         context: &CellContext<'_>,
-    ) -> Result<OperationSample, Ending> {
+    ) -> Result<OperationSample, EarlyEnd> {
         let mut undropped_share = None;
         for bench in &mut self.benches {
             let stayed = bench.prepare(operation, task, context)?;
@@ -221,9 +222,9 @@ impl CellRunner {
         }
         let CellContext { limit, deadline, .. } = *context;
         let work = WorkerTask { operation, task, workers: self.workers, limit, deadline };
-        let before = Counters::read(context.root, context.volume);
+        let before = IoCounters::read(context.root, context.volume);
         let (reports, released) = work.run(&mut self.benches, &self.shared, context.interrupted)?;
-        let mut rise = Counters::read(context.root, context.volume).since(&before);
+        let mut rise = IoCounters::read(context.root, context.volume).since(&before);
         reports.iter().for_each(|WorkerReport { rise: own, .. }| rise.merge(own));
         for (bench, report) in self.benches.iter_mut().zip(&reports) {
             bench.complete_file(operation, task, context, &report.result)?;
@@ -248,7 +249,7 @@ impl CellRunner {
             if !setup.direct {
                 cache::drop_pages(&bench.file)?;
             }
-            bench.run(&Pass {
+            bench.run(&FilePass {
                 operation,
                 task: &task,
                 limit: None,

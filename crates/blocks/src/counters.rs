@@ -16,7 +16,7 @@ const SECTOR: u64 = 512;
 
 /// Values of the counters at one time; a counter is `None` if it is unavailable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub(crate) struct Counters {
+pub(crate) struct IoCounters {
     /// Bytes that the kernel has fetched from storage for this process.
     process_read: Option<u64>,
     /// Bytes that this process has written to files. The kernel writes them to storage immediately or later.
@@ -25,7 +25,7 @@ pub(crate) struct Counters {
     device_written: Option<u64>,
 }
 
-impl Counters {
+impl IoCounters {
     /// Reads the counters of this process and of a volume's device.
     pub fn read(root: &SysRoot, volume: &Volume) -> Self {
         let io = root.text("proc/self/io").unwrap_or_default();
@@ -101,7 +101,7 @@ pub(crate) fn device_share(
     direction: Direction,
     direct: bool,
     bytes: u64,
-    rise: &Counters,
+    rise: &IoCounters,
     volume: &Volume,
 ) -> Option<DeviceShare> {
     if bytes == 0 {
@@ -125,7 +125,7 @@ pub(crate) fn device_share(
 const MAX_CACHED_SHARE: f64 = 0.05;
 
 /// Returns the label for a device share, e.g. `cached`.
-pub fn label(share: f64) -> &'static str {
+pub fn share_label(share: f64) -> &'static str {
     match share {
         s if s <= MAX_CACHED_SHARE => "cached",
         s if s >= 1.0 - MAX_CACHED_SHARE => "device",
@@ -155,8 +155,8 @@ mod tests {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, text).unwrap();
         }
-        let counters = Counters::read(&SysRoot::recorded(tree.path()), &volume("ext4"));
-        let expected = Counters {
+        let counters = IoCounters::read(&SysRoot::recorded(tree.path()), &volume("ext4"));
+        let expected = IoCounters {
             process_read: Some(4096),
             process_written: Some(8192),
             device_written: Some(32 * 512),
@@ -164,15 +164,15 @@ mod tests {
         assert_eq!(counters, expected);
         assert_eq!(counters.since(&counters).device_written, Some(0));
         let mut joined = counters;
-        joined.merge(&Counters { process_read: Some(4), ..Counters::default() });
-        assert_eq!(joined, Counters { process_read: Some(4100), ..counters });
-        let nothing = Counters::read(&SysRoot::recorded("/nowhere"), &volume("ext4"));
-        assert_eq!(nothing, Counters::default());
+        joined.merge(&IoCounters { process_read: Some(4), ..IoCounters::default() });
+        assert_eq!(joined, IoCounters { process_read: Some(4100), ..counters });
+        let nothing = IoCounters::read(&SysRoot::recorded("/nowhere"), &volume("ext4"));
+        assert_eq!(nothing, IoCounters::default());
     }
 
     #[test]
     fn device_share_uses_counter_of_direction() {
-        let rise = Counters {
+        let rise = IoCounters {
             process_read: Some(50),
             process_written: Some(100),
             device_written: Some(3),
@@ -184,12 +184,12 @@ mod tests {
         assert_eq!(of(Direction::Write, false).share, 0.03);
         assert_eq!(of(Direction::Write, true).share, 1.0);
         assert_eq!(of(Direction::Mixed, true).share, 1.0, "never more than all");
-        assert_eq!(["cached", "mixed", "device"], [0.03, 0.5, 1.0].map(label));
+        assert_eq!(["cached", "mixed", "device"], [0.03, 0.5, 1.0].map(share_label));
     }
 
     #[test]
     fn device_share_is_zero_on_tmpfs_and_unknown_on_nfs() {
-        let rise = Counters::default();
+        let rise = IoCounters::default();
         assert_eq!(device_share(Direction::Write, false, 100, &rise, &volume("nfs4")), None);
         assert_eq!(device_share(Direction::Read, false, 0, &rise, &volume("ext4")), None);
         let memory = device_share(Direction::Read, false, 100, &rise, &volume("tmpfs"));

@@ -4,7 +4,7 @@
 //! Random bytes cannot be compressed. The stamps make all blocks different, so that file systems with deduplication
 //! store every block. The stamps also reveal a block at a wrong position or of an earlier pass.
 
-use crate::pattern::mix;
+use crate::pattern::mix_bits;
 use nodegauge_measure::Failure;
 use nodegauge_os::Buffer;
 use std::io;
@@ -49,7 +49,7 @@ impl FileContents {
             let random = piece.len() * (100 - usize::from(compressible.min(100))) / 100;
             for word in piece[..random].chunks_mut(8) {
                 state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-                word.copy_from_slice(&mix(state).to_le_bytes()[..word.len()]);
+                word.copy_from_slice(&mix_bits(state).to_le_bytes()[..word.len()]);
             }
         }
         Ok(Self { pristine, seed })
@@ -71,7 +71,7 @@ impl FileContents {
     }
 
     fn block_stamp(&self, offset: u64, pass: u64) -> [u8; STAMP] {
-        mix(offset ^ mix(pass.wrapping_add(self.seed))).to_le_bytes()
+        mix_bits(offset ^ mix_bits(pass.wrapping_add(self.seed))).to_le_bytes()
     }
 
     /// Compares a block that was read at `offset` with the data of pass `pass`. The error is the first wrong byte.

@@ -26,13 +26,13 @@ pub fn entry_error(what: &str, path: &Path, cause: io::Error) -> Failure {
 }
 
 /// Returns the error for a folder that is not writable.
-pub fn unwritable(path: &Path, cause: io::Error) -> Failure {
+pub fn unwritable_error(path: &Path, cause: io::Error) -> Failure {
     let hint = remedy(&cause).map(str::to_owned);
     Failure::missing(format!("cannot write in {path:?}")).cause(cause).hint_if(hint)
 }
 
 /// Returns the error for blocks that need more memory than is available; `blocks` is their total size in bytes.
-pub fn no_memory(blocks: usize, cause: io::Error) -> Failure {
+pub fn no_memory_error(blocks: usize, cause: io::Error) -> Failure {
     let blocks = Bytes(blocks as u64);
     Failure::missing(format!("cannot allocate {blocks} of memory for blocks"))
         .cause(cause)
@@ -40,7 +40,7 @@ pub fn no_memory(blocks: usize, cause: io::Error) -> Failure {
 }
 
 /// Returns the error for an unavailable io_uring.
-pub fn no_uring(cause: io::Error) -> Failure {
+pub fn no_uring_error(cause: io::Error) -> Failure {
     Failure::missing("io_uring is unavailable").cause(cause).hint(
         "io_uring may be disabled (sysctl kernel.io_uring_disabled) or filtered in a \
              container; use --engine sync",

@@ -14,7 +14,7 @@ use crate::engine::{
 use crate::error;
 use crate::latency::LatencyHistogram;
 use crate::operation::{Direction, Operation, TransferCall};
-use crate::pattern::{AccessPattern, Walk, mix};
+use crate::pattern::{AccessPattern, BlockOrder, mix_bits};
 use crate::task::{Task, TaskSetup};
 use nodegauge_measure::Failure;
 use nodegauge_os::{Buffer, check};
@@ -30,7 +30,7 @@ use std::time::Duration;
 
 /// Parameters of one operation on one file.
 #[derive(Clone, Copy)]
-pub(crate) struct Pass<'a> {
+pub(crate) struct FilePass<'a> {
     pub(crate) operation: &'a Operation,
     pub(crate) task: &'a Task,
     /// Time limit of this operation; `None` without a limit.
@@ -70,7 +70,7 @@ impl PassEnd {
 
 /// Result of a pass.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct PassResult {
+pub(crate) struct FilePassResult {
     pub(crate) operations: u64,
     pub(crate) bytes: u64,
     /// Time of the end in ticks of the clock.
@@ -80,7 +80,7 @@ pub(crate) struct PassResult {
     pub(crate) end_reason: PassEnd,
 }
 
-impl PassResult {
+impl FilePassResult {
     /// Adds the time since `start`, which is in ticks of the clock.
     fn extend(&mut self, clock: Clock, start: u64) {
         self.end = clock.now();
@@ -123,15 +123,15 @@ impl FileBench {
         let mut blocks = std::mem::take(&mut self.blocks);
         if blocks.len() != count || blocks.iter().any(|block| block.len() != length) {
             let made: io::Result<_> = (0..count).map(|_| Buffer::new(length)).collect();
-            blocks = made.map_err(|cause| error::no_memory(count * length, cause))?;
+            blocks = made.map_err(|cause| error::no_memory_error(count * length, cause))?;
         }
         blocks.iter_mut().for_each(|block| self.data.fill(block));
         Ok(blocks)
     }
 
     /// Performs one operation on the file. Afterwards, `self.latency` contains its latencies.
-    pub(crate) fn run(&mut self, pass: &Pass<'_>) -> Result<PassResult, Failure> {
-        let Pass { operation, task: Task { setup, cell, .. }, .. } = *pass;
+    pub(crate) fn run(&mut self, pass: &FilePass<'_>) -> Result<FilePassResult, Failure> {
+        let FilePass { operation, task: Task { setup, cell, .. }, .. } = *pass;
         let path = self.file.clone();
         self.latency.clear();
         let fail = |cause| pass.failed(&path, None, cause);
@@ -142,7 +142,7 @@ impl FileBench {
             operation.pattern == AccessPattern::Forward && operation.direction != Direction::Mixed;
         let mut done = match (operation.calls, setup.engine) {
             (TransferCall::Plain, IoEngine::Uring) => {
-                let ring = Uring::new(&file, pass.depth()).map_err(error::no_uring)?;
+                let ring = Uring::new(&file, pass.depth()).map_err(error::no_uring_error)?;
                 self.transfer(pass, ring)
             }
             (TransferCall::Plain, IoEngine::Mmap) => {
@@ -180,10 +180,10 @@ impl FileBench {
     /// Runs the loop: submits requests while blocks are free, and waits for the next completion.
     fn transfer<E: Engine>(
         &mut self,
-        pass: &Pass<'_>,
+        pass: &FilePass<'_>,
         mut engine: E,
-    ) -> Result<PassResult, Failure> {
-        let Pass { operation, task: Task { setup, cell, .. }, .. } = *pass;
+    ) -> Result<FilePassResult, Failure> {
+        let FilePass { operation, task: Task { setup, cell, .. }, .. } = *pass;
         let path = self.file.clone();
         let fail = |offset, cause| pass.failed(&path, offset, cause);
         let clock = self.clock;
@@ -198,7 +198,7 @@ impl FileBench {
         let stamp = written_pass + u64::from(writes_every_block(operation));
         // With verification, blocks are filled again before writing, because a read may have changed them.
         let refills = setup.verify && operation.direction == Direction::Mixed;
-        let mut walk = Walk::new(operation.pattern, blocks, seed).with_stride(setup.stride);
+        let mut walk = BlockOrder::new(operation.pattern, blocks, seed).with_stride(setup.stride);
         let mut end_reason = PassEnd::Through;
         let mut operations = 0;
         let mut paused = 0;
@@ -259,7 +259,7 @@ impl FileBench {
         engine.finish(operation.direction != Direction::Read).map_err(|cause| fail(None, cause))?;
         let end = clock.now();
         self.blocks = free;
-        Ok(PassResult {
+        Ok(FilePassResult {
             operations,
             bytes: operations * block_bytes,
             end,
@@ -271,7 +271,7 @@ impl FileBench {
 
     /// Performs the calls after the last block, e.g. `fsync` and `close`. They are timed if the setup requests
     /// this.
-    fn tail(&self, done: &mut PassResult, pass: &Pass<'_>, file: File) -> io::Result<()> {
+    fn tail(&self, done: &mut FilePassResult, pass: &FilePass<'_>, file: File) -> io::Result<()> {
         let start = self.clock.now();
         if pass.task.setup.include_fsync && pass.operation.direction != Direction::Read {
             file.sync_all()?;
@@ -288,7 +288,7 @@ impl FileBench {
     }
 }
 
-impl Pass<'_> {
+impl FilePass<'_> {
     /// Returns the maximum number of blocks in flight.
     fn depth(&self) -> usize {
         u64::from(self.task.setup.depth).min(self.task.cell.blocks()).max(1) as usize
@@ -330,7 +330,7 @@ fn writes(operation: &Operation, setup: &TaskSetup, seed: u64, number: u64) -> b
         Direction::Read => false,
         Direction::Write => true,
         Direction::Mixed => {
-            mix(seed ^ number.wrapping_mul(0x9E37)) % 100 >= u64::from(setup.read_percent)
+            mix_bits(seed ^ number.wrapping_mul(0x9E37)) % 100 >= u64::from(setup.read_percent)
         }
     }
 }

@@ -82,7 +82,7 @@ impl FromStr for Stride {
 
 /// Iterator over block numbers in the order of a pattern.
 #[derive(Debug, Clone)]
-pub struct Walk {
+pub struct BlockOrder {
     pattern: AccessPattern,
     /// Distance of strided accesses.
     stride: u64,
@@ -96,17 +96,17 @@ pub struct Walk {
     key: u64,
 }
 
-impl Walk {
+impl BlockOrder {
     /// Creates the order of `blocks` blocks; `seed` selects the random order.
     pub fn new(pattern: AccessPattern, blocks: u64, seed: u64) -> Self {
         let mask = blocks.next_power_of_two().max(2) - 1;
         let next = match pattern {
             AccessPattern::Backward => blocks.saturating_sub(1),
-            AccessPattern::Random => mix(seed) & mask,
+            AccessPattern::Random => mix_bits(seed) & mask,
             _ => 0,
         };
         let shift = (mask.count_ones() / 2).max(1);
-        let key = mix(seed ^ 0x5bd1) | 1;
+        let key = mix_bits(seed ^ 0x5bd1) | 1;
         Self { pattern, stride: STRIDE, blocks, taken: 0, next, mask, shift, key }
     }
 
@@ -133,7 +133,7 @@ impl Walk {
     }
 }
 
-impl Iterator for Walk {
+impl Iterator for BlockOrder {
     type Item = u64;
 
     #[inline]
@@ -161,7 +161,7 @@ impl Iterator for Walk {
 
 /// Mixes 64 bits (the finaliser of splitmix64: Steele, Lea, Flood 2014).
 #[inline]
-pub fn mix(mut x: u64) -> u64 {
+pub fn mix_bits(mut x: u64) -> u64 {
     x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     x ^ (x >> 31)
@@ -174,13 +174,13 @@ mod tests {
 
     #[test]
     fn each_access_pattern_visits_blocks_in_its_order() {
-        let walk = |pattern, n| Walk::new(pattern, n, 1).collect::<Vec<_>>();
+        let walk = |pattern, n| BlockOrder::new(pattern, n, 1).collect::<Vec<_>>();
         assert_eq!(walk(AccessPattern::Forward, 4), [0, 1, 2, 3]);
         assert_eq!(walk(AccessPattern::Backward, 4), [3, 2, 1, 0]);
         assert_eq!(walk(AccessPattern::Same, 3), [0, 0, 0]);
         assert_eq!(walk(AccessPattern::Stride, 36)[..6], [0, 17, 34, 1, 18, 35]);
         for stride in [1, 2, 5, 17, 36, 40, u64::MAX] {
-            let every = Walk::new(AccessPattern::Stride, 36, 1).with_stride(stride);
+            let every = BlockOrder::new(AccessPattern::Stride, 36, 1).with_stride(stride);
             let mut every: Vec<u64> = every.collect();
             every.sort_unstable();
             assert_eq!(every, (0..36).collect::<Vec<_>>(), "{stride}");
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn random_order_depends_on_seed_and_has_no_locality() {
-        let walk = |seed| Walk::new(AccessPattern::Random, 1 << 14, seed).collect::<Vec<_>>();
+        let walk = |seed| BlockOrder::new(AccessPattern::Random, 1 << 14, seed).collect::<Vec<_>>();
         let (one, two) = (walk(1), walk(2));
         assert_ne!(one, two);
         let adjacent = one.windows(2).filter(|w| w[1].abs_diff(w[0]) <= 1).count();
@@ -204,7 +204,7 @@ mod tests {
         #[test]
         fn every_block_is_visited_once(blocks in 1u64..5000, seed: u64, which in 0usize..4) {
             let pattern = [AccessPattern::Forward, AccessPattern::Backward, AccessPattern::Random, AccessPattern::Stride][which];
-            let mut seen: Vec<u64> = Walk::new(pattern, blocks, seed).collect();
+            let mut seen: Vec<u64> = BlockOrder::new(pattern, blocks, seed).collect();
             seen.sort_unstable();
             prop_assert_eq!(seen, (0..blocks).collect::<Vec<_>>());
         }

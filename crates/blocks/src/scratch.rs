@@ -7,7 +7,7 @@
 
 use crate::error;
 use nodegauge_measure::{Bytes, Failure, legible};
-use nodegauge_os::effective_user;
+use nodegauge_os::effective_user_id;
 use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, accessat};
 use std::ffi::OsStr;
 use std::fs::{DirBuilder, File, FileType};
@@ -51,7 +51,7 @@ impl ScratchDirectory {
     /// Creates a new folder under `path`, which must be an existing folder.
     pub fn create(path: &Path) -> Result<Self, Failure> {
         is_folder(path)?;
-        let unwritable = |cause| error::unwritable(path, cause);
+        let unwritable = |cause| error::unwritable_error(path, cause);
         let folder = path.join(format!("{PREFIX}{}", nodegauge_measure::record::new_id()));
         DirBuilder::new().mode(0o700).create(&folder).map_err(unwritable)?;
         let lock = locked(&folder.join(LOCK)).map_err(|cause| {
@@ -89,7 +89,7 @@ impl ScratchDirectory {
     ///
     /// # Errors
     /// Fails if the tree contains an entry with an unknown name, or if an entry cannot be removed.
-    pub fn clear(&self, tree: &Path) -> io::Result<()> {
+    pub fn remove_tree(&self, tree: &Path) -> io::Result<()> {
         clear(tree)
     }
 }
@@ -105,7 +105,7 @@ impl Drop for ScratchDirectory {
 pub fn check(path: &Path) -> Result<(), Failure> {
     is_folder(path)?;
     accessat(CWD, path, Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS)
-        .map_err(|cause| error::unwritable(path, cause.into()))
+        .map_err(|cause| error::unwritable_error(path, cause.into()))
 }
 
 /// Removes and returns the folders that killed runs left under `path`.
@@ -136,7 +136,7 @@ fn is_folder(path: &Path) -> Result<(), Failure> {
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
             "below a path that is not a folder"
         }
-        Err(cause) => return Err(error::unwritable(path, cause)),
+        Err(cause) => return Err(error::unwritable_error(path, cause)),
     };
     Err(Failure::usage(format!("{path:?} is {what}"))
         .hint("give a folder that exists, e.g. --path /scratch"))
@@ -170,7 +170,7 @@ pub fn leftovers(path: &Path) -> Vec<Leftover> {
 /// True if a folder belongs to this user and no run uses it. A folder of another user is never opened, because its
 /// lock file could be a pipe without a writer, a link or a device.
 fn is_leftover(folder: &Path) -> bool {
-    if !std::fs::symlink_metadata(folder).is_ok_and(|folder| folder.uid() == effective_user()) {
+    if !std::fs::symlink_metadata(folder).is_ok_and(|folder| folder.uid() == effective_user_id()) {
         return false;
     }
     let lock = folder.join(LOCK);
@@ -305,7 +305,7 @@ mod tests {
         let link = tree.join("dir.0/file.link");
         std::os::unix::fs::symlink(&outside, &link).unwrap();
         std::fs::write(tree.join("thesis.tex"), "mine").unwrap();
-        assert!(scratch.clear(&tree).is_err());
+        assert!(scratch.remove_tree(&tree).is_err());
         assert_eq!(std::fs::read(tree.join("thesis.tex")).unwrap(), b"mine");
         assert_eq!(std::fs::read(&outside).unwrap(), b"mine");
         std::fs::remove_file(tree.join("thesis.tex")).unwrap();

@@ -61,7 +61,7 @@ impl Volume {
         let mut volume = Self { path, folder: folder.to_owned(), ..Self::default() };
         let mut candidates = vec![number(dev)];
         // The last matching line is the topmost mount.
-        let mounts = mounts.lines().filter_map(Mount::read);
+        let mounts = mounts.lines().filter_map(Mount::parse);
         let mounts = mounts.filter(|mount| {
             mount.device_number == candidates[0] && full.starts_with(&mount.mount_point)
         });
@@ -162,7 +162,7 @@ fn quota(volume: &Volume) -> Option<QuotaLeft> {
     let quota = unsafe {
         let mut quota: libc::dqblk = std::mem::zeroed();
         let command = libc::QCMD(libc::Q_GETQUOTA, libc::USRQUOTA);
-        let user = nodegauge_os::effective_user() as i32;
+        let user = nodegauge_os::effective_user_id() as i32;
         let done = libc::quotactl(command, device.as_ptr(), user, (&raw mut quota).cast());
         (done == 0).then_some(quota)?
     };

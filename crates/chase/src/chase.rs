@@ -10,7 +10,7 @@
 use crate::pool::WitnessedPool;
 use crate::region::MemoryRegion;
 use nodegauge_arena::ArenaError;
-use nodegauge_kernels::LINE;
+use nodegauge_kernels::CACHE_LINE_BYTES;
 use nodegauge_measure::grammar::Cursor;
 use nodegauge_measure::interference::ThreadCounts;
 use nodegauge_measure::quantity::read_bytes;
@@ -35,7 +35,7 @@ pub struct ChaseOrder {
 impl Default for ChaseOrder {
     /// Returns an order with one element per cache line that is random over the whole working set.
     fn default() -> Self {
-        Self { stride: LINE, locality: Locality::Whole }
+        Self { stride: CACHE_LINE_BYTES, locality: Locality::Whole }
     }
 }
 
@@ -44,7 +44,7 @@ impl Default for ChaseOrder {
 pub const TIMES_LLC: u64 = 4;
 
 /// Number of chains that can share the same cache lines: each uses one word of every line.
-pub const SLOTS: usize = LINE / size_of::<usize>();
+pub const CHAINS_PER_LINE: usize = CACHE_LINE_BYTES / size_of::<usize>();
 
 /// Range of memory in which the order of a chase is random.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -147,7 +147,7 @@ impl Cycle {
 
 /// Position of a chain in a memory region.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct ChainPlace {
+pub struct ChainPosition {
     /// Offset of the first line in bytes, a multiple of the line size.
     pub offset: u64,
     /// Index of the word that the chain uses in each line, below eight.
@@ -231,7 +231,7 @@ const WARM_SECONDS: f64 = 0.1;
 /// Minimum number of loads of a timed stretch.
 const MIN_STEPS: usize = 1024;
 /// Number of elements that one cache line of a page table translates: eight entries of 4 KiB pages.
-const PER_TABLE_LINE: usize = 8 * 4096 / LINE;
+const PER_TABLE_LINE: usize = 8 * 4096 / CACHE_LINE_BYTES;
 /// Number of random loads per cache line of a page table that brings nearly the whole table into the caches; a share of
 /// e^-4 of its lines stays unused.
 const TABLE_LOADS: usize = 4;
@@ -296,14 +296,14 @@ impl<'a> Chase<'a> {
     /// Panics if the chain does not fit in the region.
     pub unsafe fn write(
         region: &'a MemoryRegion,
-        place: ChainPlace,
+        place: ChainPosition,
         cycle: &Cycle,
         held: u64,
     ) -> Self {
         let start = region.mapping().at(place.offset as usize, cycle.bytes as usize).addr().get();
         // SAFETY: the chain is within the mapping; the caller guarantees the other conditions.
         let chain = unsafe { Chain::write(start, place.slot, cycle) };
-        let held = held as usize / LINE;
+        let held = held as usize / CACHE_LINE_BYTES;
         Self {
             chain,
             region: PhantomData,
@@ -442,7 +442,7 @@ impl<'a> Chase<'a> {
 
     /// Takes a sample of a stretch on the first worker: the seconds per load.
     fn sample(&mut self, pool: &mut WitnessedPool) -> Result<Sample, ArenaError> {
-        pool.sample(|pool| {
+        pool.take_sample(|pool| {
             let stretch = self.stretch_job(self.steps);
             let timed = pool.run_timed_undisturbed(|worker| (worker == 0).then(&stretch))?;
             drop(stretch);
@@ -464,7 +464,7 @@ mod tests {
     fn walk(elements: usize, stride: usize, slot: usize, locality: Locality) -> Vec<usize> {
         let bytes = elements * stride;
         let cycle = Cycle::new(bytes as u64, ChaseOrder { stride, locality }).unwrap();
-        let mut memory = vec![Aligned([0; 8]); bytes / LINE];
+        let mut memory = vec![Aligned([0; 8]); bytes / CACHE_LINE_BYTES];
         let start = memory.as_mut_ptr() as usize;
         // SAFETY: the memory is long enough for all elements.
         let chain = unsafe { Chain::write(start, slot, &cycle) };
@@ -473,7 +473,7 @@ mod tests {
         loop {
             visited.push((at - start) / stride);
             assert_eq!((at - start) % stride, slot * 8);
-            at = memory[(at - start) / LINE].0[slot];
+            at = memory[(at - start) / CACHE_LINE_BYTES].0[slot];
             if at == chain.at || visited.len() > elements {
                 return visited;
             }
@@ -509,7 +509,7 @@ mod tests {
             elements in 1usize..3000, lines in 1usize..5, slot in 0usize..8,
             block in proptest::option::of(1u64..40)
         ) {
-            let stride = lines * LINE;
+            let stride = lines * CACHE_LINE_BYTES;
             let locality = block.map_or(Locality::Whole, |pages| Locality::Block(Bytes(pages * 4096)));
             let mut visited = walk(elements, stride, slot, locality);
             prop_assert_eq!(visited.len(), elements);

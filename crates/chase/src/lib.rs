@@ -14,10 +14,12 @@ mod residency;
 mod touch;
 pub mod traffic;
 
-pub use chase::{ChainPlace, Chase, ChaseOrder, Cycle, Locality, SLOTS, TIMES_LLC, is_cached};
-pub use load::{BLOCK, Load, measure_wait_loop_time};
+pub use chase::{
+    CHAINS_PER_LINE, ChainPosition, Chase, ChaseOrder, Cycle, Locality, TIMES_LLC, is_cached,
+};
+pub use load::{LOAD_BLOCK_BYTES, LoadGenerator, measure_wait_loop_time};
 pub use pool::WitnessedPool;
 pub use region::{MemoryRegion, RegionBuffers};
-pub use reporter::{KnownLoad, Reporter, Reporters};
+pub use reporter::{KnownLoad, ReporterKind, Reporters};
 pub use residency::ResidencyProbe;
 pub use touch::TouchRates;

@@ -5,7 +5,7 @@ use crate::pool::WitnessedPool;
 use crate::region::{RegionBuffers, SCALAR};
 use crate::traffic;
 use nodegauge_arena::ArenaError;
-use nodegauge_kernels::{ARRAYS, LoopArgs, ResidentLoop};
+use nodegauge_kernels::{LoopArgs, MAX_ARRAYS, ResidentLoop};
 use nodegauge_measure::samples::Sample;
 use nodegauge_os::{CacheLine, Spin};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 /// Number of bytes of each array that a loader processes between two waits. A page is long enough for prefetchers to
 /// detect the stride, and short compared with the time of a sample.
-pub const BLOCK: usize = 4096;
+pub const LOAD_BLOCK_BYTES: usize = 4096;
 /// Number of blocks between two fences in a loop with stores at full rate. A loop with non-temporal stores ends with a
 /// fence, which waits until all its stores have left the core. A fence after each page would take a considerable part
 /// of the time.
@@ -29,7 +29,7 @@ const CHECKS: u32 = 1 << 12;
 
 /// Loaders' arrays, and the loop that runs over them.
 #[derive(Clone, Copy)]
-pub struct Load<'a> {
+pub struct LoadGenerator<'a> {
     buffers: RegionBuffers<'a>,
     variant: ResidentLoop,
     /// Number of blocks in an array of a loader.
@@ -70,10 +70,10 @@ pub fn measure_wait_loop_time() -> f64 {
     begun.elapsed().as_secs_f64() / SPINS_TIMED as f64
 }
 
-impl<'a> Load<'a> {
+impl<'a> LoadGenerator<'a> {
     /// Creates a load that reads the first `blocks` blocks of each loader's buffer.
     pub fn new(buffers: RegionBuffers<'a>, blocks: usize) -> Self {
-        Self::with_loop(buffers, traffic::read_loop(), blocks)
+        Self::with_loop(buffers, traffic::default_read_loop(), blocks)
     }
 
     /// Creates a load that runs the loop `variant` over arrays of `blocks` blocks. A loader's buffer contains all
@@ -96,7 +96,7 @@ impl<'a> Load<'a> {
     /// Returns the number of bytes that count for one block of each array. All lines that the kernel reads or writes
     /// count; the kernel loads no lines only to overwrite them.
     pub fn block_bytes(&self) -> u64 {
-        u64::from(self.variant.kernel().spec().words()) * BLOCK as u64
+        u64::from(self.variant.kernel().spec().words_per_iteration()) * LOAD_BLOCK_BYTES as u64
     }
 
     /// Processes blocks, beginning with number `block`, and waits for `spins` iterations after each, until the chaser
@@ -124,14 +124,14 @@ impl<'a> Load<'a> {
         mut is_ended: impl FnMut() -> bool,
     ) -> u64 {
         let spec = self.variant.kernel().spec();
-        let array = self.blocks * BLOCK;
+        let array = self.blocks * LOAD_BLOCK_BYTES;
         let buffer = self.buffers.working_set(worker, array * spec.arrays().count());
-        let mut offsets = [0; ARRAYS];
+        let mut offsets = [0; MAX_ARRAYS];
         for (number, used) in spec.arrays().enumerate() {
             offsets[used as usize] = number * array;
         }
         let at_once = self.blocks_at_once(spins);
-        let n = at_once * BLOCK / size_of::<f64>();
+        let n = at_once * LOAD_BLOCK_BYTES / size_of::<f64>();
         let mut processed = 0u64;
         loop {
             if block + at_once > self.blocks {
@@ -140,7 +140,7 @@ impl<'a> Load<'a> {
             // SAFETY: the buffer contains the arrays of the loop, each of which has this number of blocks. They are
             // page-aligned and belong to this worker.
             unsafe {
-                let at = offsets.map(|offset| buffer.add(offset + block * BLOCK));
+                let at = offsets.map(|offset| buffer.add(offset + block * LOAD_BLOCK_BYTES));
                 let args = LoopArgs { at, n, repeats: 1, scalar: SCALAR };
                 std::hint::black_box(self.variant.run(&args));
             }
@@ -159,7 +159,7 @@ impl<'a> Load<'a> {
     ///
     /// # Errors
     /// Fails if a worker fails, or the user ends the run.
-    pub fn sample(
+    pub fn take_sample(
         &self,
         pool: &mut WitnessedPool,
         chase: &mut Chase<'_>,
@@ -168,7 +168,7 @@ impl<'a> Load<'a> {
     ) -> Result<Sample, ArenaError> {
         let progress = Progress::default();
         let loaders = pool.workers() - 1;
-        pool.sample(|pool| {
+        pool.take_sample(|pool| {
             let stretch = chase.stretch_job(chase.steps());
             let timed = pool.run_timed(|worker| match (worker, spins) {
                 (0, _) => {

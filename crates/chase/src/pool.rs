@@ -72,7 +72,7 @@ impl WitnessedPool {
     ///
     /// # Errors
     /// Fails if a thread of the pool fails.
-    pub(crate) fn sample(
+    pub(crate) fn take_sample(
         &mut self,
         measure: impl FnOnce(&mut Self) -> Result<(Vec<f64>, Vec<Vec<Cause>>), ArenaError>,
     ) -> Result<Sample, ArenaError> {
@@ -133,7 +133,7 @@ impl WitnessedPool {
             None
         })?;
         Ok(TimedJob {
-            seconds: together.spans.iter().copied().map(timed::seconds).sum(),
+            seconds: together.spans.iter().copied().map(timed::span_seconds).sum(),
             results: together.results.into_iter().flatten().collect(),
             causes: [together.causes, together.part_causes.concat()].concat(),
         })
@@ -153,7 +153,7 @@ mod tests {
         assert_eq!(pool.run(|worker| worker).unwrap(), [0]);
         let timed = pool.run_timed(|worker| worker + 7).unwrap();
         assert_eq!(timed.results, [7]);
-        let sample = pool.sample(|_| Ok((vec![1.0], Vec::new()))).unwrap();
+        let sample = pool.take_sample(|_| Ok((vec![1.0], Vec::new()))).unwrap();
         assert_eq!(sample.round_trips.0.is_finite(), spare.is_some());
         assert_eq!(pool.observed_affinities().len(), 1);
     }

@@ -2,7 +2,7 @@
 
 use crate::pool::WitnessedPool;
 use nodegauge_arena::{ArenaError, PagedMapping, RequestedPages, supply};
-use nodegauge_kernels::{ARRAYS, Element, Kernel, LINE, LoopArgs};
+use nodegauge_kernels::{CACHE_LINE_BYTES, Element, Kernel, LoopArgs, MAX_ARRAYS};
 use nodegauge_measure::Bytes;
 use nodegauge_placement::MemoryPolicy;
 use std::ops::Range;
@@ -152,7 +152,7 @@ impl RegionBuffers<'_> {
     ///
     /// # Panics
     /// Panics for the same reasons as [`Self::working_set`].
-    pub(crate) fn streams(
+    pub(crate) fn loop_args(
         &self,
         worker: usize,
         bytes: usize,
@@ -161,7 +161,7 @@ impl RegionBuffers<'_> {
     ) -> LoopArgs {
         let start = self.offset(worker, bytes);
         let array = array_bytes(bytes, kernel);
-        let mut at = [NonNull::dangling(); ARRAYS];
+        let mut at = [NonNull::dangling(); MAX_ARRAYS];
         for (i, used) in kernel.spec().arrays().enumerate() {
             at[used as usize] = self.mapping.at(start + i * array, array);
         }
@@ -198,12 +198,12 @@ impl RegionBuffers<'_> {
 
 /// Returns the size of each array of a kernel whose arrays together form a working set of `bytes`.
 pub(crate) fn array_bytes(bytes: usize, kernel: Kernel) -> usize {
-    bytes / kernel.spec().arrays().count() / LINE * LINE
+    bytes / kernel.spec().arrays().count() / CACHE_LINE_BYTES * CACHE_LINE_BYTES
 }
 
 /// Returns the initial elements of all arrays at index `i`; 0 for arrays that the kernel does not use. `start` is the
 /// number of the first element of each array.
-fn initial(start: [Option<usize>; ARRAYS], i: usize) -> [f64; ARRAYS] {
+fn initial(start: [Option<usize>; MAX_ARRAYS], i: usize) -> [f64; MAX_ARRAYS] {
     start.map(|first| first.map_or(0.0, |first| value(first + i)))
 }
 
@@ -226,7 +226,7 @@ fn are_close(part: &[f64], expected: &[f64; PERIOD]) -> bool {
 /// # Safety
 /// The arrays must belong to one working set that no other thread uses.
 pub(crate) unsafe fn check(kernel: Kernel, streams: &LoopArgs, sum: f64) -> Result<(), String> {
-    let mut start = [None; ARRAYS];
+    let mut start = [None; MAX_ARRAYS];
     for (i, used) in kernel.spec().arrays().enumerate() {
         start[used as usize] = Some(i * streams.n);
     }
@@ -270,7 +270,7 @@ mod tests {
     #[should_panic(expected = "a working set of 8192 bytes does not fit in a buffer of 4096 bytes")]
     fn working_set_larger_than_buffer_panics() {
         let buffers = RegionBuffers { mapping: &mapping(1 << 16), first: 0, bytes: 4096, shift: 0 };
-        buffers.streams(0, 8192, Kernel::Copy, 1);
+        buffers.loop_args(0, 8192, Kernel::Copy, 1);
     }
 
     #[test]
@@ -304,7 +304,10 @@ mod tests {
         let policy = MemoryPolicy::Default;
         let region =
             MemoryRegion::allocate(&mut pool, 1..2, 5000, RequestedPages::Base, &policy).unwrap();
-        assert_eq!((region.mapping().range().1 % 4096, region.buffers().bytes()), (0, 8192));
+        assert_eq!(
+            (region.mapping().address_and_length().1 % 4096, region.buffers().bytes()),
+            (0, 8192)
+        );
         let set = region.buffers().working_set(1, 8192).cast::<f64>();
         // SAFETY: the workers have finished.
         assert_eq!(unsafe { *set.as_ptr() }, value(0));
@@ -314,7 +317,7 @@ mod tests {
     fn wrong_element_is_detected() {
         let mapping = mapping(1 << 16);
         let area = RegionBuffers { mapping: &mapping, first: 0, bytes: 1 << 16, shift: 0 };
-        let streams = area.streams(0, 4096, Kernel::Copy, 1);
+        let streams = area.loop_args(0, 4096, Kernel::Copy, 1);
         // SAFETY: no other thread uses this memory.
         unsafe {
             area.refill(0, 4096);
@@ -337,15 +340,15 @@ mod tests {
             let buffer = buffer as usize & !4095;
             let mapping = mapping((buffer * workers) as u64);
             let area = RegionBuffers { mapping: &mapping, first: 0, bytes: buffer, shift };
-            let start = mapping.range().0;
+            let start = mapping.address_and_length().0;
             let bytes = ((buffer as f64 * share) as usize).max(4096);
             for worker in 0..workers {
                 let set = area.working_set(worker, bytes).addr().get();
                 prop_assert!(set >= start + worker * buffer);
                 prop_assert!(set + bytes <= start + (worker + 1) * buffer);
-                prop_assert_eq!(set % LINE, 0);
+                prop_assert_eq!(set % CACHE_LINE_BYTES, 0);
                 for kernel in [Kernel::Read, Kernel::Copy, Kernel::Triad, Kernel::Blend] {
-                    let streams = area.streams(worker, bytes, kernel, 1);
+                    let streams = area.loop_args(worker, bytes, kernel, 1);
                     for array in kernel.spec().arrays() {
                         let first = streams.at[array as usize].addr().get();
                         prop_assert!(first >= set && first + streams.n * 8 <= set + bytes);

@@ -5,7 +5,7 @@
 //! thread that loses its CPU is not mistaken for busy memory.
 
 use crate::chase::{Chain, Chase};
-use crate::load::Load;
+use crate::load::LoadGenerator;
 use crate::pool::WitnessedPool;
 use nodegauge_arena::ArenaError;
 use nodegauge_measure::interference::ThreadCounts;
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 /// Kind of the reporting threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reporter {
+pub enum ReporterKind {
     /// One thread follows a chain of dependent loads.
     Chain,
     /// All reporting threads read memory at full rate.
@@ -37,7 +37,7 @@ pub struct KnownLoad {
 /// Reporting threads of a pool. The other threads load the memory or run a program.
 pub struct Reporters<'r> {
     /// Arrays of all threads.
-    pub load: Load<'r>,
+    pub load: LoadGenerator<'r>,
     /// Number of workers that do not report; they precede the reporting workers.
     pub other_workers: usize,
 }
@@ -65,11 +65,11 @@ impl Reporters<'_> {
         &self,
         pool: &mut WitnessedPool,
         chase: &mut Chase<'_>,
-        reporter: Reporter,
+        reporter: ReporterKind,
         work: impl Fn() -> T + Sync,
     ) -> Result<(Option<T>, Sample), ArenaError> {
         let mut made = Vec::new();
-        let sample = pool.sample(|pool| {
+        let sample = pool.take_sample(|pool| {
             let (seconds, others) =
                 self.run_reporters(pool, chase, reporter, |worker| (worker == 0).then(&work))?;
             made = others;
@@ -87,10 +87,10 @@ impl Reporters<'_> {
         &self,
         pool: &mut WitnessedPool,
         chase: &mut Chase<'_>,
-        reporter: Reporter,
+        reporter: ReporterKind,
         known: KnownLoad,
     ) -> Result<Sample, ArenaError> {
-        pool.sample(|pool| {
+        pool.take_sample(|pool| {
             let (seconds, rates) = self.run_reporters(pool, chase, reporter, |worker| {
                 self.run_known_load(worker, known)
             })?;
@@ -112,12 +112,13 @@ impl Reporters<'_> {
         time: Duration,
     ) -> Result<Sample, ArenaError> {
         let mut own = chase.clone();
-        pool.sample(|pool| {
+        pool.take_sample(|pool| {
             let chasing: &Chase<'_> = &own;
-            let (seconds, made) = self.run_reporters(pool, chase, Reporter::Readers, |worker| {
-                let begun = Instant::now();
-                (worker == 0).then(|| chasing.run_until(&|| begun.elapsed() >= time))
-            })?;
+            let (seconds, made) =
+                self.run_reporters(pool, chase, ReporterKind::Readers, |worker| {
+                    let begun = Instant::now();
+                    (worker == 0).then(|| chasing.run_until(&|| begun.elapsed() >= time))
+                })?;
             Ok((vec![own.end_stretch(made), seconds], Vec::new()))
         })
     }
@@ -148,7 +149,7 @@ impl Reporters<'_> {
         &self,
         pool: &mut WitnessedPool,
         chase: &mut Chase<'_>,
-        reporter: Reporter,
+        reporter: ReporterKind,
         work: impl Fn(usize) -> T + Sync,
     ) -> Result<(f64, Vec<T>), ArenaError> {
         let ended = CacheLine(AtomicBool::new(false));
@@ -163,12 +164,12 @@ impl Reporters<'_> {
                 return WorkerResult::Other(made);
             }
             match reporter {
-                Reporter::Chain if worker == self.other_workers => {
+                ReporterKind::Chain if worker == self.other_workers => {
                     let (chain, seconds) = chasing.run_until(&|| ended.0.load(Ordering::Relaxed));
                     WorkerResult::Chased(chain, seconds)
                 }
-                Reporter::Chain => WorkerResult::Nothing,
-                Reporter::Readers => {
+                ReporterKind::Chain => WorkerResult::Nothing,
+                ReporterKind::Readers => {
                     let before = ThreadCounts::now();
                     let bytes =
                         self.load.process_until(worker, 0, 0, || ended.0.load(Ordering::Relaxed));
@@ -190,7 +191,7 @@ impl Reporters<'_> {
                 WorkerResult::Nothing => {}
             }
         }
-        if reporter == Reporter::Readers {
+        if reporter == ReporterKind::Readers {
             seconds = 1.0 / rate;
         }
         Ok((seconds, others))
@@ -200,7 +201,7 @@ impl Reporters<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chase::{ChainPlace, ChaseOrder, Cycle};
+    use crate::chase::{ChainPosition, ChaseOrder, Cycle};
     use crate::region::MemoryRegion;
     use nodegauge_arena::RequestedPages;
     use nodegauge_placement::MemoryPolicy;
@@ -215,11 +216,12 @@ mod tests {
         let chased = MemoryRegion::allocate(&mut pool, 0..1, bytes, pages, &policy).unwrap();
         let cycle = Cycle::new(bytes, ChaseOrder::default()).unwrap();
         // SAFETY: the chain is the only data that is written to the region.
-        let mut chase = unsafe { Chase::write(&chased, ChainPlace::default(), &cycle, bytes) };
-        let reporters = Reporters { load: Load::new(read.buffers(), 256), other_workers: 1 };
+        let mut chase = unsafe { Chase::write(&chased, ChainPosition::default(), &cycle, bytes) };
+        let reporters =
+            Reporters { load: LoadGenerator::new(read.buffers(), 256), other_workers: 1 };
         let is_time = |seconds: &f64| seconds.is_finite() && *seconds > 0.0;
         let time = Duration::from_millis(2);
-        for reporter in [Reporter::Chain, Reporter::Readers] {
+        for reporter in [ReporterKind::Chain, ReporterKind::Readers] {
             let (made, sample) = reporters
                 .measure(&mut pool, &mut chase, reporter, || std::thread::sleep(time))
                 .unwrap();

@@ -5,7 +5,7 @@ use crate::chase::flush;
 use crate::region::SCALAR;
 use crate::traffic;
 use nodegauge_arena::{ArenaError, PagedMapping, RequestedPages};
-use nodegauge_kernels::{ARRAYS, LINE, LoopArgs, ResidentLoop};
+use nodegauge_kernels::{CACHE_LINE_BYTES, LoopArgs, MAX_ARRAYS, ResidentLoop};
 use nodegauge_machine::CpuId;
 use nodegauge_measure::schedule::shuffle::Shuffler;
 use nodegauge_measure::{Bytes, stats};
@@ -67,7 +67,7 @@ impl ResidencyProbe {
         let buffer = total.0.div_ceil(places.len().max(1) as u64).next_multiple_of(2 << 20);
         let mapping = PagedMapping::map(Bytes(buffer * places.len() as u64), pages)?;
         let team = Team::start(&places)?;
-        let reader = traffic::read_loop();
+        let reader = traffic::default_read_loop();
         Ok(Self { team, mapping, buffer: buffer as usize, touched: 0, reader })
     }
 
@@ -76,7 +76,7 @@ impl ResidencyProbe {
     ///
     /// # Errors
     /// Fails if a thread fails.
-    pub fn share(&mut self, set: Bytes) -> Result<Option<f64>, ArenaError> {
+    pub fn measure_share(&mut self, set: Bytes) -> Result<Option<f64>, ArenaError> {
         let each = (set.0 as usize / self.team.len() / PAGE).max(1) * PAGE;
         let Self { team, mapping, buffer, touched, reader } = self;
         let start = mapping.at(0, *buffer * team.len()).as_ptr() as usize;
@@ -92,7 +92,7 @@ impl ResidencyProbe {
         for attempt in 0..ATTEMPTS {
             team.run_and_collect(|member| {
                 let at =
-                    [NonNull::new(of_worker(member.index) as *mut u8).expect("mapped"); ARRAYS];
+                    [NonNull::new(of_worker(member.index) as *mut u8).expect("mapped"); MAX_ARRAYS];
                 // The second pass finds the lines of the first; before the first set, other lines are in the caches.
                 let repeats = if attempt == 0 { 2 } else { 1 };
                 let args = LoopArgs { at, n: each / size_of::<f64>(), repeats, scalar: SCALAR };
@@ -131,14 +131,14 @@ fn largest_share(times: &[LoadTimes]) -> f64 {
 /// Returns the addresses of sampled lines in `bytes` bytes of memory, in random order. The memory is divided into equal
 /// parts; one line of each is sampled.
 fn sampled_lines(start: usize, bytes: usize, seed: u64) -> Vec<usize> {
-    let lines = bytes / LINE;
+    let lines = bytes / CACHE_LINE_BYTES;
     let count = SAMPLED.min(lines / 2).next_multiple_of(PARTS);
     let each = (lines / count).max(1);
     let mut shuffler = Shuffler::new(seed);
     let mut within: Vec<usize> = (0..each).collect();
     shuffler.shuffle(&mut within);
     let mut sample: Vec<usize> = (0..count.min(lines))
-        .map(|part| start + (part * each + within[part % each]) * LINE)
+        .map(|part| start + (part * each + within[part % each]) * CACHE_LINE_BYTES)
         .collect();
     shuffler.shuffle(&mut sample);
     sample
@@ -214,7 +214,7 @@ mod tests {
             let mut lines = sampled_lines(0, bytes, 7);
             lines.sort_unstable();
             lines.dedup();
-            assert!(lines.len() >= 32 && lines.iter().all(|line| line % LINE == 0));
+            assert!(lines.len() >= 32 && lines.iter().all(|line| line % CACHE_LINE_BYTES == 0));
             assert!(*lines.last().unwrap() < bytes && lines[lines.len() / 2] >= bytes / 4);
         }
     }

@@ -1,7 +1,7 @@
 //! Rates of first touch, of later passes and of dependent loads, measured in a fraction of a second. They serve to
 //! predict the time for the arrays of a measurement on a node that may be busy; they are not figures.
 
-use nodegauge_kernels::LINE;
+use nodegauge_kernels::CACHE_LINE_BYTES;
 use nodegauge_measure::{Bytes, clock};
 use serde::{Deserialize, Serialize};
 use std::sync::Barrier;
@@ -47,7 +47,7 @@ impl TouchRates {
     /// Returns the rates of a node on which one CPU touches a block in this time.
     pub fn from_block_time(time: Duration) -> Self {
         let slow = Self::BLOCK.as_f64() / time.as_secs_f64();
-        Self { first: slow, later: slow, single: slow, load: LINE as f64 / slow }
+        Self { first: slow, later: slow, single: slow, load: CACHE_LINE_BYTES as f64 / slow }
     }
 }
 
@@ -79,8 +79,8 @@ fn touched(threads: u32) -> [f64; 2] {
 
 /// Returns the time per load in a random order of the lines of a block.
 fn load_time() -> f64 {
-    let lines = (TouchRates::BLOCK.0 / LINE as u64) as u32;
-    let words = LINE / size_of::<u32>();
+    let lines = (TouchRates::BLOCK.0 / CACHE_LINE_BYTES as u64) as u32;
+    let words = CACHE_LINE_BYTES / size_of::<u32>();
     let mut memory = vec![0u32; TouchRates::BLOCK.0 as usize / size_of::<u32>()];
     // A linear congruential generator visits every line once (Hull and Dobell, "Random Number Generators", SIAM Review
     // 4, 1962); the constants are those of Numerical Recipes.

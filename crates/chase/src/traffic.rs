@@ -9,9 +9,9 @@ use nodegauge_measure::samples::Sample;
 
 /// Minimum duration of a timed call. Compared with it, the times for reading the clock, for the barrier and for a
 /// core-to-core transfer are negligible, and a round over all sizes still takes much less than a second.
-pub const CALL_SECONDS: f64 = 2e-3;
+pub const MIN_CALL_SECONDS: f64 = 2e-3;
 /// Duration of a timed call below which the start and the end of the threads take a considerable part of the time.
-const SHORT_CALL_SECONDS: f64 = CALL_SECONDS / 10.0;
+const SHORT_CALL_SECONDS: f64 = MIN_CALL_SECONDS / 10.0;
 /// Target duration of a call in a trial of loops.
 const TRIAL_SECONDS: f64 = 0.4e-3;
 
@@ -104,7 +104,7 @@ impl WorkingSetLoop {
 
     /// Returns the number of bytes that count for a pass of one worker.
     pub fn counted_bytes(&self) -> f64 {
-        (u64::from(self.variant.kernel().spec().words()) * self.array_bytes()) as f64
+        (u64::from(self.variant.kernel().spec().words_per_iteration()) * self.array_bytes()) as f64
     }
 
     /// Returns the memory traffic at a rate of `rate` counted bytes per second. It includes write-allocates: regular
@@ -130,14 +130,14 @@ impl WorkingSetLoop {
     ) -> Result<(), ArenaError> {
         if self.repeats == 0 {
             self.wrong_value = self.check(pool, buffers)?;
-            self.calibrate(pool, buffers, CALL_SECONDS)?;
+            self.calibrate(pool, buffers, MIN_CALL_SECONDS)?;
         }
         Ok(())
     }
 
     /// Returns the seconds per pass of a short call; the first call determines the number of passes. If `shift` is
     /// given, the call is a single pass over a part of the buffers that no other shift covers.
-    pub fn trial(
+    pub fn run_trial(
         &mut self,
         pool: &mut WitnessedPool,
         buffers: RegionBuffers<'_>,
@@ -160,7 +160,8 @@ impl WorkingSetLoop {
         buffers: RegionBuffers<'_>,
     ) -> Result<TimedJob<f64>, ArenaError> {
         pool.run_timed_undisturbed(|worker| {
-            let streams = buffers.streams(worker, self.bytes, self.variant.kernel(), self.repeats);
+            let streams =
+                buffers.loop_args(worker, self.bytes, self.variant.kernel(), self.repeats);
             // SAFETY: the arrays are in this worker's buffer, which no other thread uses; they are aligned to cache
             // lines and do not overlap.
             std::hint::black_box(unsafe { self.variant.run(&streams) })
@@ -192,7 +193,7 @@ impl WorkingSetLoop {
         buffers: RegionBuffers<'_>,
     ) -> Result<Option<String>, ArenaError> {
         let wrong = pool.run(|worker| {
-            let streams = buffers.streams(worker, self.bytes, self.variant.kernel(), 1);
+            let streams = buffers.loop_args(worker, self.bytes, self.variant.kernel(), 1);
             // SAFETY: the arrays are in this worker's working set, which no other thread uses.
             unsafe {
                 buffers.refill(worker, self.bytes);
@@ -205,12 +206,12 @@ impl WorkingSetLoop {
 }
 
 /// Returns a sample with the time per pass of each loop.
-pub fn sample(
+pub fn take_sample(
     loops: &[WorkingSetLoop],
     pool: &mut WitnessedPool,
     buffers: RegionBuffers<'_>,
 ) -> Result<Sample, ArenaError> {
-    pool.sample(|pool| {
+    pool.take_sample(|pool| {
         let mut seconds = Vec::with_capacity(loops.len());
         let mut causes = Vec::new();
         for each in loops {
@@ -230,7 +231,7 @@ pub fn refill_and_sample(
     bytes: u64,
 ) -> Result<Sample, ArenaError> {
     refill(pool, buffers, bytes as usize)?;
-    sample(loops, pool, buffers)
+    take_sample(loops, pool, buffers)
 }
 
 /// Fills every worker's working set with the initial values, which also loads it into the caches.
@@ -248,7 +249,7 @@ pub fn refill(
 
 /// Returns a read loop that is selected without a trial: the loop with the widest vectors and an unroll factor of four.
 /// All read loops are equally fast in main memory, both local and remote.
-pub fn read_loop() -> ResidentLoop {
+pub fn default_read_loop() -> ResidentLoop {
     let variants = kernels::resident_loops(Kernel::Read, Stores::Regular);
     let by_four = variants.iter().find(|variant| variant.shape().unroll == 4);
     *by_four.expect("the read kernel has portable loops of every unroll factor")
@@ -263,10 +264,10 @@ mod tests {
         let pass = 3e-6;
         let found = |disturbed_call: usize| {
             let mut calls = 0;
-            let found = call_passes(CALL_SECONDS, |passes| {
+            let found = call_passes(MIN_CALL_SECONDS, |passes| {
                 calls += 1;
                 let disturbed = calls == disturbed_call;
-                let other = if disturbed { 2.0 * CALL_SECONDS } else { 0.0 };
+                let other = if disturbed { 2.0 * MIN_CALL_SECONDS } else { 0.0 };
                 Ok(CallTime { seconds: pass * passes as f64 + other, disturbed })
             });
             let found = found.unwrap();
@@ -274,12 +275,12 @@ mod tests {
         };
         for disturbed_call in 0..6 {
             let seconds = found(disturbed_call);
-            assert!((CALL_SECONDS..33.0 * CALL_SECONDS).contains(&seconds), "{seconds}");
+            assert!((MIN_CALL_SECONDS..33.0 * MIN_CALL_SECONDS).contains(&seconds), "{seconds}");
             assert!(!is_short_call(seconds));
         }
         // If every call is disturbed, the number of passes remains small, and the figure is suspect.
-        let always = call_passes(CALL_SECONDS, |_| {
-            Ok(CallTime { seconds: 2.0 * CALL_SECONDS, disturbed: true })
+        let always = call_passes(MIN_CALL_SECONDS, |_| {
+            Ok(CallTime { seconds: 2.0 * MIN_CALL_SECONDS, disturbed: true })
         });
         assert_eq!(always.unwrap().passes, 1);
         assert!(is_short_call(pass));

@@ -47,9 +47,10 @@ use nodegauge_fleet::reference::Reference;
 use nodegauge_kernels::{Element, Kernel};
 use nodegauge_machine::{DimmSpec, TopologySource};
 use nodegauge_measure::Bytes;
-use nodegauge_measure::schedule::{Budget, Limits};
+use nodegauge_measure::schedule::{Budget, RunLimits};
 use nodegauge_placement::{
-    Bind, CoreChoice, Environment, LauncherJob, NumaSpec, PlacementOptions, PlacesSpec, ThreadList,
+    Binding, CoreChoice, LauncherJob, NumaSpec, PlacementEnvironment, PlacementOptions, PlacesSpec,
+    ThreadCountList,
 };
 use nodegauge_published::PublishedSelection;
 use nodegauge_stream::compiled::self_test;
@@ -57,7 +58,7 @@ use numactl::NumactlArgs;
 use ranks::{EmitFormat, RankArgs};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
-use values::{label, seconds};
+use values::{parse_label, parse_seconds};
 
 mod mpi;
 
@@ -87,12 +88,12 @@ pub(crate) struct Args {
     pub(crate) run: RunArgs,
 
     #[command(flatten)]
-    pub(crate) color: Color,
+    pub(crate) color: ColorArgs,
 }
 
 /// Global option `--color`, which selects when output is coloured.
 #[derive(Debug, Clone, Copy, ClapArgs)]
-pub(crate) struct Color {
+pub(crate) struct ColorArgs {
     /// When to use colour; NO_COLOR is honoured
     #[arg(
         long,
@@ -115,7 +116,7 @@ enum ColorWhen {
     Never,
 }
 
-impl Color {
+impl ColorArgs {
     /// Applies the choice to all output. With `auto`, a process that an MPI launcher started prints no colours, because
     /// the launcher may copy output from a pseudo-terminal to a file.
     pub(crate) fn write_global(self) {
@@ -336,13 +337,13 @@ pub(crate) enum Command {
     #[command(after_long_help = examples::section(&["nodegauge schema"]))]
     Schema,
     /// Examine the node for check, without measuring (internal)
-    #[command(hide = true, name = nodegauge_node::check::EXAMINE_NODE)]
+    #[command(hide = true, name = nodegauge_node::check::EXAMINE_NODE_COMMAND)]
     ExamineNode {
         /// Time of the last check, seconds since 1970
         since: u64,
     },
     /// Measure how fast memory is touched, for check (internal)
-    #[command(hide = true, name = nodegauge_node::check::MEASURE_TOUCH)]
+    #[command(hide = true, name = nodegauge_node::check::MEASURE_TOUCH_COMMAND)]
     MeasureTouch {
         /// Number of threads
         threads: u32,
@@ -364,7 +365,7 @@ pub(crate) enum Command {
         order: String,
     },
     /// Try a BLAS library in a process that may crash (internal)
-    #[command(hide = true, name = nodegauge_compute::choose::TRY_BLAS)]
+    #[command(hide = true, name = nodegauge_compute::choose::TRY_BLAS_COMMAND)]
     TryBlas {
         /// Path of the BLAS library
         library: PathBuf,
@@ -376,7 +377,7 @@ pub(crate) enum Command {
         on: nodegauge_compute::choose::TrialPlaces,
     },
     /// Start the user's program at its place (internal)
-    #[command(hide = true, name = nodegauge_programs::COMMAND)]
+    #[command(hide = true, name = nodegauge_programs::START_PLACED_COMMAND)]
     StartPlaced {
         /// File with the places
         file: PathBuf,
@@ -391,7 +392,7 @@ pub(crate) enum Command {
         process: u32,
     },
     /// List the devices of a driver in a process that may crash (internal)
-    #[command(hide = true, name = nodegauge_devices::drivers::LIST_DEVICES)]
+    #[command(hide = true, name = nodegauge_devices::drivers::LIST_DEVICES_COMMAND)]
     ListDevices {
         /// Name of the driver
         driver: String,
@@ -423,7 +424,7 @@ pub(crate) struct DocumentArgs {
 
 /// Options of every command that measures.
 #[derive(Debug, Clone, ClapArgs)]
-pub(crate) struct CommonArgs {
+pub(crate) struct MeasuringArgs {
     /// Write the record as JSON to FILE or standard output
     ///
     /// '-' or no FILE is standard output.
@@ -433,7 +434,7 @@ pub(crate) struct CommonArgs {
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]
     pub(crate) csv: Option<String>,
     /// Total time, in seconds or as 10m, including set-up and checks
-    #[arg(long, value_name = "TIME", value_parser = seconds, help_heading = "How long")]
+    #[arg(long, value_name = "TIME", value_parser = parse_seconds, help_heading = "How long")]
     pub(crate) budget: Option<Duration>,
     /// Exceed a budget that is shorter than the setup instead of refusing it; for `watch`
     #[arg(long, hide = true)]
@@ -442,7 +443,7 @@ pub(crate) struct CommonArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000), help_heading = "How long")]
     pub(crate) samples: Option<u32>,
     /// Label the record, e.g. --label nps=4 (repeatable)
-    #[arg(long, value_name = "KEY=VALUE", value_parser = label, help_heading = "Output")]
+    #[arg(long, value_name = "KEY=VALUE", value_parser = parse_label, help_heading = "Output")]
     pub(crate) label: Vec<(String, String)>,
     #[command(flatten)]
     pub(crate) conditions: ConditionArgs,
@@ -472,7 +473,7 @@ pub(crate) struct CommonArgs {
     pub(crate) processor: Option<String>,
 }
 
-impl CommonArgs {
+impl MeasuringArgs {
     /// Returns the budget that the user gave, otherwise `usual`.
     pub(crate) fn budget(&self, usual: Duration) -> Budget {
         let budget = Budget::new(self.budget, usual);
@@ -501,7 +502,7 @@ pub(crate) fn helper_deadline(matches: &ArgMatches) -> Option<Instant> {
     if has_samples || exceeds {
         return None;
     }
-    let limits = Limits::new(budget, None);
+    let limits = RunLimits::new(budget, None);
     Some(limits.started + (budget + limits.grace()).max(MIN_HELPER_TIME))
 }
 
@@ -559,12 +560,12 @@ pub(crate) struct RunArgs {
     #[arg(long, help_heading = "How long")]
     pub(crate) full: bool,
     #[command(flatten)]
-    pub(crate) common: CommonArgs,
+    pub(crate) common: MeasuringArgs,
 }
 
 /// Option that describes another machine.
 #[derive(Debug, Clone, ClapArgs)]
-pub(crate) struct DescribedArgs {
+pub(crate) struct TopologyArgs {
     /// Describe another machine: FILE.xml of lstopo, or 'synthetic:Package:2 Core:4 PU:1'
     #[arg(long, value_name = "MACHINE", help_heading = "What")]
     pub(crate) topology: Option<TopologySource>,
@@ -574,7 +575,7 @@ pub(crate) struct DescribedArgs {
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct MachineArgs {
     #[command(flatten)]
-    pub(crate) described: DescribedArgs,
+    pub(crate) described: TopologyArgs,
     /// Memory of a described machine, e.g. 768GiB
     #[arg(long, value_name = "BYTES", requires = "topology", help_heading = "Where")]
     pub(crate) memory: Option<Bytes>,
@@ -593,7 +594,7 @@ pub(crate) struct MachineArgs {
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct DoctorArgs {
     #[command(flatten)]
-    pub(crate) described: DescribedArgs,
+    pub(crate) described: TopologyArgs,
     /// Write a record with the findings as JSON; '-' or no FILE is standard output
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", help_heading = "Output")]
     pub(crate) json: Option<String>,
@@ -610,13 +611,13 @@ pub(crate) struct PlacementArgs {
         allow_negative_numbers = true,
         help_heading = "Where"
     )]
-    pub(crate) threads: Option<ThreadList>,
+    pub(crate) threads: Option<ThreadCountList>,
     /// Places as in OMP_PLACES: threads, cores, sockets, ll_caches, numa_domains, '{0:4}:4:8'
     #[arg(long, value_name = "PLACES", help_heading = "Where")]
     pub(crate) places: Option<PlacesSpec>,
     /// Binding as in OMP_PROC_BIND: close, spread, primary, none
     #[arg(long, value_name = "POLICY", help_heading = "Where")]
-    pub(crate) bind: Option<Bind>,
+    pub(crate) bind: Option<Binding>,
     /// Number of threads on each last-level cache
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536), help_heading = "Where")]
     pub(crate) per_cache: Option<u32>,
@@ -640,7 +641,7 @@ impl PlacementArgs {
             per_cache: self.per_cache,
             cores: self.cores.clone(),
             numa: self.numa.as_ref().or(self.numactl.numa()).cloned(),
-            environment: Environment::current(),
+            environment: PlacementEnvironment::current(),
         }
     }
 }
@@ -649,7 +650,7 @@ impl PlacementArgs {
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct PlacesArgs {
     #[command(flatten)]
-    pub(crate) described: DescribedArgs,
+    pub(crate) described: TopologyArgs,
     #[command(flatten)]
     pub(crate) placement: PlacementArgs,
     #[command(flatten)]
@@ -689,7 +690,7 @@ pub(crate) fn definition() -> clap::Command {
         .mut_subcommand("explain", with_one_team)
         .mut_subcommand("roofline", with_one_team)
         .mut_subcommand("report", with_trend_filters);
-    examples::with_short_help_end(tree::in_order(summary::hide_details(command)))
+    examples::with_short_help_end(tree::sort_options(summary::hide_details(command)))
 }
 
 /// Changes the help of `explain` and `roofline`, which accept a single number of threads, and for which no figures are

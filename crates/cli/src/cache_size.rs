@@ -6,7 +6,7 @@
 //! part of them, the capacity is measured again, and the larger result is saved.
 
 use nodegauge_curves::cache_size;
-use nodegauge_gauge::Site;
+use nodegauge_gauge::MeasuredNode;
 use nodegauge_machine::Topology;
 use nodegauge_measure::Bytes;
 use nodegauge_measure::grammar::Cursor;
@@ -48,8 +48,8 @@ struct MachineIdentity {
 }
 
 impl MachineIdentity {
-    fn from_site(site: &Site) -> Self {
-        let Site { topology, machine, root, .. } = site;
+    fn from_site(site: &MeasuredNode) -> Self {
+        let MeasuredNode { topology, machine, root, .. } = site;
         let id = root.text("etc/machine-id");
         let id = id.or_else(|| root.text("proc/sys/kernel/random/boot_id"));
         let id = id.map(|text| text.trim().to_owned());
@@ -82,16 +82,16 @@ struct CacheSizeFile {
 
 impl CacheSizeFile {
     /// Returns the file of a machine, in the user's cache folder.
-    fn in_user_cache(site: &Site) -> Option<Self> {
+    fn in_user_cache(site: &MeasuredNode) -> Option<Self> {
         Self::in_folder(site, &cache_folder(nodegauge_os::environment_variable)?)
     }
 
     /// Returns the file of a machine, in a given cache folder.
-    fn in_folder(site: &Site, folder: &Path) -> Option<Self> {
+    fn in_folder(site: &MeasuredNode, folder: &Path) -> Option<Self> {
         let identity = MachineIdentity::from_site(site);
         let name = cache_file_name(KIND, &serde_json::to_string(&identity).ok()?);
         let cpus: Vec<_> = site.topology.allowed_threads().map(|thread| thread.cpu).collect();
-        let reported = site.topology.llc_in_use(&cpus).map(|(bytes, _)| bytes);
+        let reported = site.topology.llc_bytes_and_count(&cpus).map(|(bytes, _)| bytes);
         Some(Self { path: folder.join(format!("{name}.json")), identity, reported })
     }
 
@@ -116,7 +116,10 @@ impl CacheSizeFile {
 
 /// Returns the cache capacity of this machine. It is read from the file, or measured within `max_time`; `None` if it is
 /// unknown.
-pub(crate) fn find_cache_capacity(site: &Site, max_time: Duration) -> Option<MeasuredCache> {
+pub(crate) fn find_cache_capacity(
+    site: &MeasuredNode,
+    max_time: Duration,
+) -> Option<MeasuredCache> {
     let file = CacheSizeFile::in_user_cache(site);
     if let Some(remembered) = file.as_ref().and_then(CacheSizeFile::read) {
         return Some(remembered);
@@ -131,10 +134,14 @@ pub(crate) fn find_cache_capacity(site: &Site, max_time: Duration) -> Option<Mea
 /// Measures the capacity again if the arrays of a run were lengthened because a cache held a part of them, and saves a
 /// larger result. The longer arrays alone are not sufficient: on a busy node, the check of the arrays may be wrong, and
 /// would then lengthen the arrays of all later runs.
-pub(crate) fn remember_larger_cache(site: &Site, figures: &[Measurement], max_time: Duration) {
+pub(crate) fn remember_larger_cache(
+    site: &MeasuredNode,
+    figures: &[Measurement],
+    max_time: Duration,
+) {
     let Some(known) = site.machine.measured_cache else { return };
     let is_refuted = figures.iter().any(|m| is_larger(m, known));
-    let Site { topology, machine, .. } = site;
+    let MeasuredNode { topology, machine, .. } = site;
     let again = if is_refuted { cache_size::measure(topology, machine, max_time) } else { None };
     let at_rest = again.filter(|found| !found.is_busy).map(|found| found.cache);
     if let Some(larger) = at_rest.filter(|found| found.bytes > known.bytes) {
@@ -182,16 +189,16 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     /// Returns a machine with two cores and a last-level cache of this size.
-    fn site(host: &str, cache: &str) -> Site {
+    fn site(host: &str, cache: &str) -> MeasuredNode {
         let text = format!("Package:1 L3Cache:1(size={cache}) Core:2 PU:1");
         let topology = Topology::load(&TopologySource::Synthetic(text)).unwrap();
         let machine = Machine { host: Some(host.to_owned()), ..Machine::default() };
-        Site::new(topology, machine, SysRoot::live())
+        MeasuredNode::new(topology, machine, SysRoot::live())
     }
 
-    fn measured(site: &Site, mib: u64) -> MeasuredCache {
+    fn measured(site: &MeasuredNode, mib: u64) -> MeasuredCache {
         let cpus: Vec<_> = site.topology.allowed_threads().map(|thread| thread.cpu).collect();
-        let reported = site.topology.llc_in_use(&cpus).map(|(bytes, _)| bytes);
+        let reported = site.topology.llc_bytes_and_count(&cpus).map(|(bytes, _)| bytes);
         MeasuredCache { bytes: mib << 20, reported }
     }
 

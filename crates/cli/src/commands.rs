@@ -37,7 +37,7 @@ use crate::output;
 pub(crate) fn dispatch(args: &Args) -> Result<Exit, Failure> {
     // Outputs of commands that do not read the history must not replace it either.
     if let Some(history) = nodegauge_history::default_path(nodegauge_os::environment_variable) {
-        output::protect(&history);
+        output::protect_input(&history);
     }
     match &args.command {
         None => run::execute(&args.run),
@@ -78,7 +78,7 @@ pub(crate) fn dispatch(args: &Args) -> Result<Exit, Failure> {
             children::measure_as_rank(name, *rank, *ranks)
         }
         Some(Command::StartPlaced { file, program }) => {
-            Ok(Exit::FromRank0(nodegauge_programs::serve(file, program)?))
+            Ok(Exit::FromRank0(nodegauge_programs::execute_placed(file, program)?))
         }
         Some(Command::CleanUpAfter { process }) => {
             nodegauge_toolchain::watchdog::serve(*process);

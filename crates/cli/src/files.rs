@@ -18,7 +18,7 @@ struct FileOption {
 
 /// Prevents outputs of this command from replacing an input. Refuses two outputs to the same file, because the second
 /// would replace the first.
-pub(crate) fn protect(definition: &Command, matches: &ArgMatches) -> Result<(), Failure> {
+pub(crate) fn protect_inputs(definition: &Command, matches: &ArgMatches) -> Result<(), Failure> {
     let mut outputs = Vec::new();
     collect(definition, matches, &mut outputs);
     for (at, one) in outputs.iter().enumerate() {
@@ -37,7 +37,7 @@ pub(crate) fn refuse_same_file(
     other_name: &str,
     other: &Path,
 ) -> Result<(), Failure> {
-    if !nodegauge_os::are_one_file(one, other) {
+    if !nodegauge_os::are_same_file(one, other) {
         return Ok(());
     }
     let shown = one.display();
@@ -54,7 +54,7 @@ fn collect(definition: &Command, matches: &ArgMatches, outputs: &mut Vec<FileOpt
         for value in values.into_iter().flatten().filter(|value| *value != "-") {
             let path = PathBuf::from(value);
             if INPUTS.contains(&name) {
-                output::protect(&path);
+                output::protect_input(&path);
             } else {
                 outputs.push(FileOption { name: format!("--{name}"), path });
             }

@@ -1,7 +1,7 @@
 //! Functions that are derived from the list of gauges ([`GAUGES`]): registry of figures, CSV, plans for `run`, and
 //! names of tests.
 
-use nodegauge_gauge::{Gauge, Site, SummaryRequest};
+use nodegauge_gauge::{Gauge, MeasuredNode, SummaryRequest};
 use nodegauge_measure::keys::Registry;
 use nodegauge_measure::record::Record;
 use nodegauge_measure::{Observer, Outcome, UnknownName};
@@ -22,12 +22,12 @@ pub(crate) use list::{GAUGES, with_stream};
 
 /// Tests selected by the name of a gauge or of a test.
 #[derive(Debug, Clone)]
-pub(crate) struct Tests(pub(crate) Vec<&'static str>);
+pub(crate) struct SelectedTests(pub(crate) Vec<&'static str>);
 
 /// Returns all kinds of figures, with the keys of their configurations.
 pub(crate) fn registry() -> &'static Registry {
     static ALL: LazyLock<Registry> =
-        LazyLock::new(|| Registry::new(GAUGES.iter().flat_map(|gauge| gauge.kinds())));
+        LazyLock::new(|| Registry::new(GAUGES.iter().flat_map(|gauge| gauge.figure_kinds())));
     &ALL
 }
 
@@ -35,7 +35,7 @@ pub(crate) fn registry() -> &'static Registry {
 ///
 /// # Errors
 /// Fails if neither a gauge nor a test has this name.
-pub(crate) fn find_tests(name: &str) -> Result<Tests, UnknownName> {
+pub(crate) fn find_tests(name: &str) -> Result<SelectedTests, UnknownName> {
     let mut found: Vec<&str> = Vec::new();
     let mut known: BTreeSet<&str> = BTreeSet::new();
     for kind in registry().kinds() {
@@ -45,7 +45,7 @@ pub(crate) fn find_tests(name: &str) -> Result<Tests, UnknownName> {
         found.extend(meant);
     }
     if !found.is_empty() {
-        return Ok(Tests(found));
+        return Ok(SelectedTests(found));
     }
     let known = known.into_iter().collect();
     Err(UnknownName { what: "gauge or test", given: name.to_owned(), known })
@@ -59,7 +59,7 @@ pub(crate) fn record_csv(record: &Record) -> String {
 /// Measures a gauge's part of `run`.
 pub(crate) fn measure_summary_part(
     gauge: &dyn Gauge,
-    site: &Site,
+    site: &MeasuredNode,
     ask: &SummaryRequest<'_>,
     observer: &mut dyn Observer,
 ) -> Outcome {
@@ -69,7 +69,7 @@ pub(crate) fn measure_summary_part(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nodegauge_analysis::compare::{Comparison, Design, Side, Verdict, compare};
+    use nodegauge_analysis::compare::{Comparison, ComparisonDesign, Side, Verdict, compare};
     use nodegauge_measure::keys::ConfigKind;
     use nodegauge_measure::keys::{COLUMNS, Key, Role};
     use nodegauge_measure::record::{Measurement, Status};
@@ -97,7 +97,7 @@ mod tests {
 
     fn compared(a: &Record, b: &Record) -> Comparison {
         let side = |run: &Record| Side { runs: vec![run.clone()], ..Side::default() };
-        compare(&side(a), &side(b), Design::default(), registry())
+        compare(&side(a), &side(b), ComparisonDesign::default(), registry())
     }
 
     /// Compares two records. Asserts that every figure is paired, and that every figure with a result has a ratio.
@@ -326,7 +326,7 @@ mod tests {
                 let is_own = |kind: &ConfigKind| {
                     kind.gauge == m.gauge && kind.tests.contains(&m.test.as_str())
                 };
-                gauge.name() == m.gauge && gauge.kinds().iter().any(is_own)
+                gauge.name() == m.gauge && gauge.figure_kinds().iter().any(is_own)
             };
             let first = record.measurements.first().filter(|_| of.len() == 1);
             let named = |measurement: &Measurement| {

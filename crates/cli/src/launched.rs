@@ -57,7 +57,7 @@ impl JobOnHosts {
 
 /// Returns the nodes of the Slurm step; `None` if another launcher started the ranks, or if there is no srun.
 fn slurm_nodes(started: &LauncherJob) -> Option<SlurmNodes> {
-    let tasks = started.slurm_tasks()?;
+    let tasks = started.slurm_tasks_per_node()?;
     let HostList(names) = std::env::var("SLURM_STEP_NODELIST").ok()?.parse().ok()?;
     let srun = nodegauge_toolchain::which("srun")?;
     (names.len() == tasks.len()).then_some(SlurmNodes { srun, names, tasks })

@@ -37,7 +37,7 @@ pub fn run() -> ! {
     let parsed = args::Args::from_arg_matches(&matches).unwrap_or_else(|error| refuse(error));
     parsed.color.write_global();
     args::helper_deadline(&matches).into_iter().for_each(nodegauge_os::set_helper_deadline);
-    let exit = files::protect(&definition, &matches);
+    let exit = files::protect_inputs(&definition, &matches);
     let exit = exit.and_then(|()| commands::dispatch(&parsed)).unwrap_or_else(|failure| {
         output::print_failure(&failure);
         exit_status(&failure)

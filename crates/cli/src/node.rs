@@ -47,7 +47,7 @@ impl Outputs for Terminal {
         output::print_note_within(remark, time);
     }
 
-    fn error(&self, message: &str) {
+    fn print_error(&self, message: &str) {
         output::print_error_line(message);
     }
 

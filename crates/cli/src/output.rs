@@ -18,13 +18,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 mod sink;
-pub(crate) use sink::{Sink, protect};
+pub(crate) use sink::{Sink, protect_input};
 
 /// Document that an option requests: its destination, and the function that makes it.
-pub(crate) type Document<'a> = (Option<&'a str>, &'a dyn Fn() -> Result<String, Failure>);
+pub(crate) type RequestedDocument<'a> = (Option<&'a str>, &'a dyn Fn() -> Result<String, Failure>);
 
 /// Writes the requested documents; returns true if one of them went to standard output.
-pub(crate) fn write_documents(documents: &[Document<'_>]) -> Result<bool, Failure> {
+pub(crate) fn write_documents(documents: &[RequestedDocument<'_>]) -> Result<bool, Failure> {
     let mut requested = Vec::new();
     for (file, make) in documents {
         if let Some(file) = file {

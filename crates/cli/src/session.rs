@@ -2,7 +2,7 @@
 //! and save it, compare it with expectations, and return the exit code.
 
 use crate::args::plan::PlanForArgs;
-use crate::args::{CommonArgs, ConditionArgs, DatabaseArgs};
+use crate::args::{ConditionArgs, DatabaseArgs, MeasuringArgs};
 use crate::cache_size;
 use crate::failure::{Exit, Failure};
 use crate::gauges;
@@ -16,7 +16,7 @@ use nodegauge_gauge::cpus::CpuWatch;
 use nodegauge_gauge::hosts::{HostRanking, HostReport, merge_host_reports};
 use nodegauge_gauge::ledger::LedgerWatch;
 use nodegauge_gauge::time::TimeWatch;
-use nodegauge_gauge::{Gauge, PlannedRun, Site};
+use nodegauge_gauge::{Gauge, MeasuredNode, PlannedRun};
 use nodegauge_history::{HistoryFile, Store};
 use nodegauge_machine::{DescribeOptions, SysRoot, Topology, TopologySource};
 use nodegauge_measure::quantity::count_in_words;
@@ -38,7 +38,7 @@ pub(crate) fn history(db: &DatabaseArgs) -> HistoryFile {
 /// Returns the history, and prevents outputs of this command from replacing it.
 pub(crate) fn protected_history(db: &DatabaseArgs) -> Result<HistoryFile, Failure> {
     let history = history(db);
-    output::protect(&history.path()?);
+    output::protect_input(&history.path()?);
     Ok(history)
 }
 
@@ -54,7 +54,10 @@ pub(crate) fn open_store_to_read(db: &DatabaseArgs) -> Result<Option<Store>, Fai
 
 /// Returns a function that finds the newest saved run of this node with a figure, by the names of the test and the
 /// figure (see [`Store::own_runs`]). It returns `None` if the history cannot be read.
-pub(crate) fn newest_run(db: &DatabaseArgs, site: &Site) -> impl Fn(&str, &str) -> Option<Record> {
+pub(crate) fn newest_run(
+    db: &DatabaseArgs,
+    site: &MeasuredNode,
+) -> impl Fn(&str, &str) -> Option<Record> {
     move |test, name| {
         let store = open_store_to_read(db).ok()??;
         store.own_runs(site.machine.host.as_deref(), test, Some(name), 1).ok()?.pop()
@@ -62,7 +65,7 @@ pub(crate) fn newest_run(db: &DatabaseArgs, site: &Site) -> impl Fn(&str, &str) 
 }
 
 /// Returns the core-to-core round trips in the latest runs of this node.
-fn saved_round_trips(db: &DatabaseArgs, site: &Site) -> Option<SavedRoundTrips> {
+fn saved_round_trips(db: &DatabaseArgs, site: &MeasuredNode) -> Option<SavedRoundTrips> {
     let store = open_store_to_read(db).ok()??;
     store.saved_round_trips(site.machine.host.as_deref()).ok()
 }
@@ -89,7 +92,7 @@ pub(crate) fn this_machine(options: &DescribeOptions) -> Result<(Topology, Machi
 }
 
 /// Returns the options `--dimms` and `--processor`, or an error for an unknown processor.
-pub(crate) fn describe_options(
+pub(crate) fn description_options(
     dimms: Option<nodegauge_machine::DimmSpec>,
     processor: Option<&str>,
 ) -> Result<DescribeOptions, Failure> {
@@ -138,45 +141,48 @@ struct Session {
 /// Reads a topology, and prevents outputs from replacing its file.
 pub(crate) fn load_topology(source: &TopologySource) -> Result<Topology, Failure> {
     if let TopologySource::Xml(file) = source {
-        output::protect(file);
+        output::protect_input(file);
     }
     Topology::load(source)
 }
 
 /// Returns this machine, with the properties that the user gave.
-pub(crate) fn site(common: &CommonArgs) -> Result<Site, Failure> {
-    let describe = describe_options(common.dimms, common.processor.as_deref())?;
+pub(crate) fn this_node(common: &MeasuringArgs) -> Result<MeasuredNode, Failure> {
+    let describe = description_options(common.dimms, common.processor.as_deref())?;
     let (topology, machine) = this_machine(&describe)?;
-    let site = Site::new(topology, machine, SysRoot::live());
+    let site = MeasuredNode::new(topology, machine, SysRoot::live());
     let round_trips = saved_round_trips(&common.db, &site).unwrap_or_default();
-    Ok(Site { round_trips, ..site })
+    Ok(MeasuredNode { round_trips, ..site })
 }
 
-/// Returns this machine like [`site`], with the capacity of its caches, for commands that size arrays. The capacity is
-/// measured if it is not saved.
-pub(crate) fn site_with_caches(common: &CommonArgs) -> Result<Site, Failure> {
-    let mut site = site(common)?;
+/// Returns this machine like [`this_node`], with the capacity of its caches, for commands that size arrays. The
+/// capacity is measured if it is not saved.
+pub(crate) fn node_with_caches(common: &MeasuringArgs) -> Result<MeasuredNode, Failure> {
+    let mut site = this_node(common)?;
     site.machine.measured_cache =
         cache_size::find_cache_capacity(&site, cache_size::max_time(common.budget));
     Ok(site)
 }
 
 /// Returns a described machine, with the properties that the user gave.
-pub(crate) fn described_site(
-    common: &CommonArgs,
+pub(crate) fn described_node(
+    common: &MeasuringArgs,
     source: &TopologySource,
-) -> Result<Site, Failure> {
-    let describe = describe_options(common.dimms, common.processor.as_deref())?;
+) -> Result<MeasuredNode, Failure> {
+    let describe = description_options(common.dimms, common.processor.as_deref())?;
     let topology = load_topology(source)?;
     let machine = nodegauge_machine::describe(&topology, &SysRoot::live(), &describe);
-    Ok(Site::new(topology, machine, SysRoot::live()))
+    Ok(MeasuredNode::new(topology, machine, SysRoot::live()))
 }
 
 /// Returns the machine of a plan: this one or a described one, with the memory to plan for.
-pub(crate) fn planned_site(common: &CommonArgs, plan_for: &PlanForArgs) -> Result<Site, Failure> {
+pub(crate) fn node_to_plan_for(
+    common: &MeasuringArgs,
+    plan_for: &PlanForArgs,
+) -> Result<MeasuredNode, Failure> {
     let site = match &plan_for.topology {
-        Some(source) => described_site(common, source)?,
-        None => site(common)?,
+        Some(source) => described_node(common, source)?,
+        None => this_node(common)?,
     };
     Ok(site.with_plan_memory(plan_for.memory))
 }
@@ -206,8 +212,8 @@ pub(crate) struct HostsRun<'a> {
 
 /// Runs a command that consists of one plan, and shows the page of its gauge.
 pub(crate) fn conduct_plan(
-    common: &CommonArgs,
-    node: Site,
+    common: &MeasuringArgs,
+    node: MeasuredNode,
     plan: Box<dyn PlannedRun>,
     gauge: &dyn Gauge,
 ) -> Result<Exit, Failure> {
@@ -217,12 +223,12 @@ pub(crate) fn conduct_plan(
 /// Runs a command that consists of one plan, like [`conduct_plan`], on this host or on several hosts.
 pub(crate) fn conduct_plan_on(
     hosts: Option<&HostsRun<'_>>,
-    common: &CommonArgs,
-    node: Site,
+    common: &MeasuringArgs,
+    node: MeasuredNode,
     plan: Box<dyn PlannedRun>,
     gauge: &dyn Gauge,
 ) -> Result<Exit, Failure> {
-    let figures = plan.figures(&node);
+    let figures = plan.possible_figures(&node);
     conduct_on(
         hosts,
         common,
@@ -236,7 +242,7 @@ pub(crate) fn conduct_plan_on(
 /// Runs a plan. `progress` shows its predicted time as an estimate.
 pub(crate) fn measure(
     plan: Box<dyn PlannedRun>,
-    site: &Site,
+    site: &MeasuredNode,
     progress: &mut Progress,
 ) -> Result<Outcome, Failure> {
     progress.set_predicted_time(plan.expected_cost().time);
@@ -248,10 +254,10 @@ pub(crate) fn measure(
 /// because it creates the history if necessary. An expectation that none of `figures` can meet is reported before the
 /// history is opened.
 pub(crate) fn conduct(
-    common: &CommonArgs,
-    node: Site,
+    common: &MeasuringArgs,
+    node: MeasuredNode,
     figures: &[PossibleFigures],
-    gauge: impl FnOnce(&Site, &mut Progress) -> Result<Outcome, Failure>,
+    gauge: impl FnOnce(&MeasuredNode, &mut Progress) -> Result<Outcome, Failure>,
     show: impl FnOnce(&Record, Style) -> StdoutContent,
 ) -> Result<Exit, Failure> {
     conduct_on(None, common, node, figures, gauge, show)
@@ -261,10 +267,10 @@ pub(crate) fn conduct(
 /// record of all hosts; the others only measure.
 pub(crate) fn conduct_on(
     hosts: Option<&HostsRun<'_>>,
-    common: &CommonArgs,
-    node: Site,
+    common: &MeasuringArgs,
+    node: MeasuredNode,
     figures: &[PossibleFigures],
-    gauge: impl FnOnce(&Site, &mut Progress) -> Result<Outcome, Failure>,
+    gauge: impl FnOnce(&MeasuredNode, &mut Progress) -> Result<Outcome, Failure>,
     show: impl FnOnce(&Record, Style) -> StdoutContent,
 ) -> Result<Exit, Failure> {
     if let Some(run) = hosts.filter(|run| !run.hosts.is_first()) {
@@ -338,9 +344,9 @@ pub(crate) fn conduct_on(
 
 /// Measures this host. Reads its hardware error counters, time sources and CPUs before and after the measurement.
 fn measure_this_host(
-    node: &Site,
+    node: &MeasuredNode,
     progress: &mut Progress,
-    gauge: impl FnOnce(&Site, &mut Progress) -> Result<Outcome, Failure>,
+    gauge: impl FnOnce(&MeasuredNode, &mut Progress) -> Result<Outcome, Failure>,
 ) -> Result<(Outcome, Ledger), Failure> {
     let watch = LedgerWatch::begin(&node.root);
     let time = TimeWatch::begin();
@@ -357,9 +363,9 @@ fn measure_this_host(
 /// Measures all hosts at the same time, including this one, and merges their results.
 fn on_all_hosts(
     run: &HostsRun<'_>,
-    node: &Site,
+    node: &MeasuredNode,
     progress: &mut Progress,
-    gauge: impl FnOnce(&Site, &mut Progress) -> Result<Outcome, Failure>,
+    gauge: impl FnOnce(&MeasuredNode, &mut Progress) -> Result<Outcome, Failure>,
 ) -> Result<(Outcome, Ledger), Failure> {
     let hosts = run.hosts;
     progress.begin_phase(&format!("waiting for {}", count_in_words(hosts.names().len(), "host")));
@@ -387,8 +393,8 @@ fn on_all_hosts(
 /// Measures this host for the leader of the first host; returns the exit code that the leader sends.
 fn follow(
     run: &HostsRun<'_>,
-    node: Site,
-    gauge: impl FnOnce(&Site, &mut Progress) -> Result<Outcome, Failure>,
+    node: MeasuredNode,
+    gauge: impl FnOnce(&MeasuredNode, &mut Progress) -> Result<Outcome, Failure>,
 ) -> Result<Exit, Failure> {
     let signals = Signals::listen()?;
     let findings = nodegauge_machine::examine(&node.topology, &SysRoot::live(), &node.machine);
@@ -415,7 +421,7 @@ fn excluded_hosts(record: &Record) -> String {
 impl Session {
     /// Opens all outputs before the measurement, so that no result is lost because a file cannot be written. From now
     /// on, a signal ends the run with a record.
-    fn begin(common: &CommonArgs) -> Result<Self, Failure> {
+    fn begin(common: &MeasuringArgs) -> Result<Self, Failure> {
         let signals = Signals::listen()?;
         let json = common.json.as_deref().map(Sink::from);
         let csv = common.csv.as_deref().map(Sink::from);
@@ -454,7 +460,7 @@ impl Session {
     /// the history.
     fn end(
         mut self,
-        common: &CommonArgs,
+        common: &MeasuringArgs,
         record: &Record,
         shown: StdoutContent,
         details: &[String],
@@ -501,7 +507,7 @@ impl Session {
     /// Prints the result; returns true if it is a page, which is followed by the path of the history.
     fn show(
         &self,
-        common: &CommonArgs,
+        common: &MeasuringArgs,
         shown: StdoutContent,
         details: &[String],
     ) -> Result<bool, Failure> {
@@ -526,7 +532,7 @@ impl Session {
 }
 
 /// Reports unmet conditions, and the signal that ended the measurement; returns the exit status.
-fn exit(common: &CommonArgs, record: &Record, is_saved: bool, signal: Option<u8>) -> Exit {
+fn exit(common: &MeasuringArgs, record: &Record, is_saved: bool, signal: Option<u8>) -> Exit {
     let unmet = report_unmet_conditions(&common.conditions, record, "", common.verbose);
     if let Some(signal) = signal {
         let what = if record.measurements.is_empty() {
@@ -602,7 +608,7 @@ pub(crate) fn report_below_bounds(
     let selection =
         FigureSelection { gauges: &gauges::GAUGES, registry, includes_all: true, facts: false };
     let mut any = false;
-    for figure in group.compare(&selection.record_figures(record)) {
+    for figure in group.compare(&selection.figures_in_record(record)) {
         let words = format!("{run}{}", figure.words);
         if !figure.is_met {
             any = true;

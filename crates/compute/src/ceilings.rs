@@ -7,14 +7,14 @@ use crate::config::{DgemmConfig, LoopRate, PeakConfig, ThreadsConfig};
 use nodegauge_analysis::expect::PossibleFigures;
 use nodegauge_gauge::roofline::{self, CeilingsRequest, RooflineThreads};
 use nodegauge_gauge::series::Series;
-use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
+use nodegauge_gauge::{ExpectedCost, MeasuredNode, PlannedRun};
 use nodegauge_kernels::Isa;
 use nodegauge_lu::peak::{self, Burst, Peak, PeakLoop};
 use nodegauge_lu::{Multiplier, dgemm};
-use nodegauge_measure::record::{Measurement, Quoted, doubt};
+use nodegauge_measure::record::{Measurement, QuotedStatistic, doubt};
 use nodegauge_measure::repeat::StopReason;
 use nodegauge_measure::samples::Sample;
-use nodegauge_measure::schedule::{Budget, Limits, Turn, policy};
+use nodegauge_measure::schedule::{Budget, RunLimits, Turn, policy};
 use nodegauge_measure::{Failure, Notice, NoticeId, Observer, Outcome, Unit};
 use nodegauge_placement::Placement;
 use nodegauge_team::{Team, TeamError};
@@ -58,7 +58,7 @@ impl CeilingsPlan {
 
 /// Returns the name of the peak that a loop measures.
 fn peak_name(kernel: &PeakLoop) -> &'static str {
-    let [fma, simd, scalar, _] = roofline::PEAKS;
+    let [fma, simd, scalar, _] = roofline::PEAK_NAMES;
     match (kernel.isa, kernel.fused) {
         (Isa::Scalar, _) => scalar,
         (_, true) => fma,
@@ -71,27 +71,35 @@ impl PlannedRun for CeilingsPlan {
         ExpectedCost { time: Some(self.budget), memory: None }
     }
 
-    fn figures(&self, _: &Site) -> Vec<PossibleFigures> {
-        let names = self
-            .parts
-            .iter()
-            .flat_map(|part| roofline::PEAKS.iter().map(|name| format!("{name}{}", part.suffix)));
+    fn possible_figures(&self, _: &MeasuredNode) -> Vec<PossibleFigures> {
+        let names = self.parts.iter().flat_map(|part| {
+            roofline::PEAK_NAMES.iter().map(|name| format!("{name}{}", part.suffix))
+        });
         vec![
-            PossibleFigures::new(roofline::GAUGE, roofline::PEAK, names, &[Unit::FlopsPerSecond])
-                .with_known_limit(true),
+            PossibleFigures::new(
+                roofline::GAUGE,
+                roofline::PEAK_TEST,
+                names,
+                &[Unit::FlopsPerSecond],
+            )
+            .with_known_limit(true),
         ]
     }
 
     /// Measures all groups with the same library, because environment variables that are set for one library affect
     /// libraries that are loaded later.
-    fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
+    fn run(
+        self: Box<Self>,
+        site: &MeasuredNode,
+        observer: &mut dyn Observer,
+    ) -> Result<Outcome, Failure> {
         let Self { parts, budget, whole, samples } = *self;
         let Some(first) = parts.first() else { return Ok(Outcome::default()) };
         let mut found = Outcome::default();
         observer.begin_phase("comparing BLAS libraries");
-        let limits = Limits::new(budget, None);
+        let limits = RunLimits::new(budget, None);
         // The peaks are measured last, so they may use the rest of the budget.
-        let of_whole = Limits { is_set_by_user: whole.is_set_by_user, samples, ..limits };
+        let of_whole = RunLimits { is_set_by_user: whole.is_set_by_user, samples, ..limits };
         let trial = Trial {
             root: &site.root,
             places: TrialPlaces(first.placement.thread_cpus()),
@@ -99,7 +107,8 @@ impl PlannedRun for CeilingsPlan {
             end: choose::trial_end(&of_whole),
             interrupted: &|| observer.is_interrupted(),
         };
-        let library = choose::find(&[], &trial, &mut found.notices)?.and_then(|mut all| all.pop());
+        let library = choose::choose_fastest_kernels(&[], &trial, &mut found.notices)?
+            .and_then(|mut all| all.pop());
         let Some(library) = library else {
             let text = "interrupted while BLAS libraries were compared";
             found.notices.push(Notice::new(NoticeId::Interrupted, GAUGE, text));
@@ -116,7 +125,8 @@ impl PlannedRun for CeilingsPlan {
                 found.notices.push(Notice::no_time_left(GAUGE, &format!("the peaks{of}")));
             } else if !found.is_interrupted() {
                 let with = PeakGroup { placement, suffix, library: (&library, &multiplier) };
-                found.extend(with.measure(Limits::new(left.mul_f64(*share), samples), observer)?);
+                found
+                    .extend(with.measure(RunLimits::new(left.mul_f64(*share), samples), observer)?);
             }
         }
         found.set_run_time(&limits, Duration::ZERO);
@@ -134,7 +144,7 @@ fn is_behind(peaks: &[Peak], cell: usize) -> bool {
     let kind = peak_name(&own.kernel);
     let of_kind = peaks.iter().filter(|peak| peak_name(&peak.kernel) == kind);
     let best = of_kind.map(|peak| peak.best_rate().0).fold(0.0, f64::max);
-    own.best_rate().0 < best * (1.0 - doubt::BEST.max_distance.0)
+    own.best_rate().0 < best * (1.0 - doubt::BEST_RULE.max_distance.0)
 }
 
 /// Group of threads whose peaks are measured.
@@ -146,7 +156,7 @@ struct PeakGroup<'a> {
 
 impl PeakGroup<'_> {
     /// Measures loops and DGEMM interleaved.
-    fn measure(&self, limits: Limits, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
+    fn measure(&self, limits: RunLimits, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
         let Self { placement, suffix, library: (library, multiplier) } = self;
         let of_double = peak::loops().into_iter().filter(|kernel| kernel.element == "f64");
         let loops = of_double.chain(peak::loops_without_fma());
@@ -166,7 +176,7 @@ impl PeakGroup<'_> {
                     of.bursts.push(burst);
                     burst.rate
                 }
-                None => dgemm::best(&dgemm::measure(&mut team, multiplier, PRODUCTS)?),
+                None => dgemm::best_rate(&dgemm::measure(&mut team, multiplier, PRODUCTS)?),
             };
             Ok(vec![Sample::from_times(vec![1.0 / rate.0])])
         };
@@ -175,11 +185,12 @@ impl PeakGroup<'_> {
         let on = ThreadsConfig::from_placement(placement);
         let figure = |name: &str, cell: usize| {
             let name = format!("{name}{suffix}");
-            let m = Measurement::new(roofline::GAUGE, roofline::PEAK, name, Unit::FlopsPerSecond);
-            series.figure(&judged, (cell, 0), m, Quoted::Best, &|seconds| 1.0 / seconds)
+            let m =
+                Measurement::new(roofline::GAUGE, roofline::PEAK_TEST, name, Unit::FlopsPerSecond);
+            series.figure(&judged, (cell, 0), m, QuotedStatistic::Best, &|seconds| 1.0 / seconds)
         };
         let mut measurements = Vec::new();
-        let [fma, simd, scalar, dgemm] = roofline::PEAKS;
+        let [fma, simd, scalar, dgemm] = roofline::PEAK_NAMES;
         for name in [fma, simd, scalar] {
             let of_name: Vec<(usize, &Peak)> =
                 peaks.iter().enumerate().filter(|(_, of)| peak_name(&of.kernel) == name).collect();
@@ -188,18 +199,18 @@ impl PeakGroup<'_> {
             let Some((cell, fastest)) = best.copied() else { continue };
             let rates = of_name.iter().map(|(_, of)| LoopRate::from_peak(of)).collect();
             let config = peak_config(fastest, &on, rates);
-            measurements.extend(figure(name, cell).map(|m| m.config(&config)));
+            measurements.extend(figure(name, cell).map(|m| m.with_config(&config)));
         }
         let in_registers = measurements.iter().filter_map(|m: &Measurement| m.value);
         let limit = in_registers.reduce(f64::max);
-        let products =
-            figure(dgemm, peaks.len()).map(|m| m.config(&DgemmConfig::from_trial(library, on)));
+        let products = figure(dgemm, peaks.len())
+            .map(|m| m.with_config(&DgemmConfig::from_trial(library, on)));
         measurements.extend(products.map(|m| match limit {
-            Some(peak) => m.limit(peak, "the highest register-only peak"),
+            Some(peak) => m.with_limit(peak, "the highest register-only peak"),
             None => m,
         }));
         let mut outcome = Outcome { measurements, details, ..Outcome::default() };
-        series.end(&mut outcome);
+        series.store_end(&mut outcome);
         Ok(outcome)
     }
 }

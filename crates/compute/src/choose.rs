@@ -11,9 +11,9 @@ use crate::config::{DgemmConfig, ThreadsConfig};
 use nodegauge_analysis::conclusion::Obstacle;
 use nodegauge_lu::{Multiplier, dgemm};
 use nodegauge_machine::{CpuId, SysRoot};
-use nodegauge_measure::schedule::Limits;
+use nodegauge_measure::schedule::RunLimits;
 use nodegauge_measure::schedule::halving::{
-    self, Candidates, DeadlineCheck, EliminationRule, Halving, PassesPerRound, SearchRules,
+    self, CandidateTurns, DeadlineCheck, EliminationRule, Halving, PassesPerRound, SearchRules,
     TurnRate,
 };
 use nodegauge_measure::{Failure, FlopsPerSec, Fraction, Notice, NoticeId, clock, notice, stats};
@@ -35,12 +35,12 @@ pub(crate) struct TrialResult {
     /// Library with the selected kernels; `None` for the built-in kernels.
     pub probed: Option<ProbedBlas>,
     /// Comparison of the library's default kernels with the chosen kernels.
-    pub default: DefaultKernels,
+    pub default: DefaultKernelsVerdict,
 }
 
 /// Comparison of the default kernels of a library with the chosen kernels of the same library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum DefaultKernels {
+pub(crate) enum DefaultKernelsVerdict {
     /// The default kernels were not in the trial.
     #[default]
     Untried,
@@ -50,7 +50,7 @@ pub(crate) enum DefaultKernels {
     Slower,
 }
 
-impl DefaultKernels {
+impl DefaultKernelsVerdict {
     /// Compares the default kernels of the first library with its chosen kernels. The first `alike`
     /// candidates cannot be distinguished from each other.
     fn from_trials(all: &[TrialResult], alike: usize) -> Self {
@@ -72,17 +72,17 @@ impl DefaultKernels {
 pub(crate) fn advice(
     name: &str,
     setting: &str,
-    default: DefaultKernels,
+    default: DefaultKernelsVerdict,
     disturbance: Option<&str>,
 ) -> String {
     let why_unknown = match (default, disturbance) {
-        (DefaultKernels::Untried, _) => return format!("{name}: runs with {setting}"),
+        (DefaultKernelsVerdict::Untried, _) => return format!("{name}: runs with {setting}"),
         (_, Some(why)) => why,
-        (DefaultKernels::Alike, None) => {
+        (DefaultKernelsVerdict::Alike, None) => {
             "the trial cannot distinguish the chosen kernels from the default \
              kernels"
         }
-        (DefaultKernels::Slower, None) => {
+        (DefaultKernelsVerdict::Slower, None) => {
             return format!(
                 "{name}: chosen with {setting}, because the default kernels of the library are \
                  slower on this node; set this variable for your own programs too"
@@ -98,14 +98,14 @@ impl TrialResult {
     fn library(probed: ProbedBlas) -> Self {
         let name = probed.info().to_string();
         let rate = probed.rate;
-        Self { name, rate, probed: Some(probed), default: DefaultKernels::default() }
+        Self { name, rate, probed: Some(probed), default: DefaultKernelsVerdict::default() }
     }
 
     /// Measures the built-in kernels.
     fn built_in(places: &TrialPlaces) -> Result<Self, Failure> {
         let rate = measure_built_in_rate(places)?;
         let name = Multiplier::BuiltIn.to_string();
-        Ok(Self { name, rate, probed: None, default: DefaultKernels::default() })
+        Ok(Self { name, rate, probed: None, default: DefaultKernelsVerdict::default() })
     }
 
     /// Returns the path of the library; `None` for the built-in kernels.
@@ -160,7 +160,7 @@ impl FromStr for TrialPlaces {
 }
 
 /// Hidden command that measures one library in a separate process.
-pub const TRY_BLAS: &str = "try-blas";
+pub const TRY_BLAS_COMMAND: &str = "try-blas";
 /// Duration of one measurement in a trial: one or two products of the size of the later DGEMM measurement.
 const TURN: Duration = Duration::from_millis(30);
 /// Rules of the comparison of candidates. Every candidate has been measured once when the search begins. Every
@@ -179,7 +179,7 @@ const RULES: SearchRules = SearchRules {
 /// Measures the best rate of short products on these threads, FLOP/s.
 fn multiplies(multiplier: &Multiplier, places: &TrialPlaces) -> Result<f64, Failure> {
     let mut team = Team::start(&places.0)?;
-    Ok(dgemm::best(&dgemm::measure(&mut team, multiplier, TURN)?).0)
+    Ok(dgemm::best_rate(&dgemm::measure(&mut team, multiplier, TURN)?).0)
 }
 
 /// Measures the rate of a short product with the built-in kernels on these threads.
@@ -217,7 +217,7 @@ pub fn trial_answer(library: &Path, list_kernels: bool, places: &TrialPlaces) ->
 ///
 /// Fails if a library is missing.
 pub(crate) fn check_libraries(requests: &[BlasRequest]) -> Result<(), ToolchainError> {
-    let candidates = blas::find::all(|name| std::env::var_os(name));
+    let candidates = blas::find::find_candidates(|name| std::env::var_os(name));
     let mut named = requests.iter().filter(|request| !request.is_builtin());
     named.try_for_each(|request| blas::find::resolve(request, &candidates).map(|_| ()))
 }
@@ -243,7 +243,7 @@ impl Trial<'_> {
 
 /// Returns the end of a comparison in a run with these limits. Half of the budget is reserved for the measurement.
 /// `None` if the user did not set the budget.
-pub(crate) fn trial_end(limits: &Limits) -> Option<Instant> {
+pub(crate) fn trial_end(limits: &RunLimits) -> Option<Instant> {
     limits.must_be_kept().then(|| limits.time_at_share(Fraction(0.5)))
 }
 
@@ -253,7 +253,7 @@ pub(crate) fn trial_end(limits: &Limits) -> Option<Instant> {
 ///
 /// # Errors
 /// Fails if a requested library cannot be used.
-pub(crate) fn find(
+pub(crate) fn choose_fastest_kernels(
     requests: &[BlasRequest],
     trial: &Trial<'_>,
     notices: &mut Vec<Notice>,
@@ -262,7 +262,7 @@ pub(crate) fn find(
         Failure::missing(format!("cannot determine the path of this executable: {cause}"))
     })?;
     let on = format!("--on={}", trial.places);
-    let command = CommandLine::new(program, [TRY_BLAS.to_owned(), on]);
+    let command = CommandLine::new(program, [TRY_BLAS_COMMAND.to_owned(), on]);
     let prober = BlasProber { command };
     let groups = groups(requests, &prober, trial, notices);
     if (trial.interrupted)() {
@@ -295,7 +295,7 @@ pub(crate) fn find(
             all.push(TrialResult { rate: FlopsPerSec(*rate), ..group[*number].clone() });
         }
         notices.extend(trial_notice(&all, ranked.alike, trial.places.0.len()));
-        let default = DefaultKernels::from_trials(&all, ranked.alike);
+        let default = DefaultKernelsVerdict::from_trials(&all, ranked.alike);
         chosen.extend(all.into_iter().next().map(|fastest| TrialResult { default, ..fastest }));
     }
     Ok(Some(chosen))
@@ -308,7 +308,7 @@ fn groups(
     trial: &Trial<'_>,
     notices: &mut Vec<Notice>,
 ) -> Result<Vec<Vec<TrialResult>>, Failure> {
-    let candidates = blas::find::all(|name| std::env::var_os(name));
+    let candidates = blas::find::find_candidates(|name| std::env::var_os(name));
     let isa = instruction_sets(trial.root);
     if !requests.is_empty() {
         let mut groups = Vec::with_capacity(requests.len());
@@ -406,7 +406,7 @@ struct LibraryTurns<'a, F> {
 /// location of the virtual CPUs.
 const REGIME: f64 = f64::NAN;
 
-impl<E, F: FnMut(usize) -> Result<f64, E>> Candidates for LibraryTurns<'_, F> {
+impl<E, F: FnMut(usize) -> Result<f64, E>> CandidateTurns for LibraryTurns<'_, F> {
     type Candidate = usize;
     type Error = E;
 
@@ -440,7 +440,7 @@ fn rank_by_turns<E>(
     first
         .iter()
         .enumerate()
-        .for_each(|(number, first_rate)| halving.record(number, *first_rate, REGIME));
+        .for_each(|(number, first_rate)| halving.add_rate(number, *first_rate, REGIME));
     let mut groups = [halving];
     halving::choose(&mut turns, &mut groups, &RULES, deadline)?;
     let [halved] = groups;
@@ -474,14 +474,14 @@ mod tests {
             advice("OpenBLAS", "OPENBLAS_CORETYPE=Cooperlake", default, disturbance)
         };
         assert!(
-            of(DefaultKernels::Slower, None)
+            of(DefaultKernelsVerdict::Slower, None)
                 .ends_with("set this variable for your own programs too")
         );
-        let busy = of(DefaultKernels::Slower, Some("30 % of the time of a thread was lost"));
+        let busy = of(DefaultKernelsVerdict::Slower, Some("30 % of the time of a thread was lost"));
         assert!(busy.contains("; cannot tell whether") && busy.ends_with("was lost"), "{busy}");
-        let alike = of(DefaultKernels::Alike, None);
+        let alike = of(DefaultKernelsVerdict::Alike, None);
         assert!(alike.contains("; cannot tell whether"), "{alike}");
-        let asked = of(DefaultKernels::Untried, None);
+        let asked = of(DefaultKernelsVerdict::Untried, None);
         assert_eq!(asked, "OpenBLAS: runs with OPENBLAS_CORETYPE=Cooperlake");
     }
 

@@ -5,7 +5,7 @@ use nodegauge_lu::peak::Peak;
 use nodegauge_lu::residual::{ScaledResidual, THRESHOLD};
 use nodegauge_measure::keys::shared;
 use nodegauge_measure::{FlopsPerSec, Fraction, Hertz, Seconds, Watts};
-use nodegauge_placement::{Bind, Placement};
+use nodegauge_placement::{Binding, Placement};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -104,7 +104,7 @@ impl ThreadsConfig {
             of: shared::HostConfig::default(),
             threads: Some(placement.threads.len() as u64),
             bind: Some(placement.bind.to_string()),
-            cpus: (placement.bind != Bind::None).then(|| cpus.collect()),
+            cpus: (placement.bind != Binding::None).then(|| cpus.collect()),
         }
     }
 }

@@ -9,9 +9,9 @@ use crate::plan::HplPlan;
 use crate::reader::HplReader;
 use crate::{GAUGE, RATING, TEST, view};
 use nodegauge_gauge::readers::Reader;
-use nodegauge_gauge::roofline::{self, CeilingsRequest, NoPoint, RooflinePoint};
+use nodegauge_gauge::roofline::{self, CeilingsRequest, NoPointReason, RooflinePoint};
 use nodegauge_gauge::view::Section;
-use nodegauge_gauge::{Depth, Detail, Gauge, Headline, PlannedRun, Site, SummaryRequest};
+use nodegauge_gauge::{Depth, Detail, Gauge, Headline, MeasuredNode, PlannedRun, SummaryRequest};
 use nodegauge_lu::factorisation as lu;
 use nodegauge_measure::figure_names::stream;
 use nodegauge_measure::keys::ConfigKind;
@@ -36,20 +36,20 @@ impl Gauge for ComputeGauge {
         GAUGE
     }
 
-    fn kinds(&self) -> Vec<ConfigKind> {
+    fn figure_kinds(&self) -> Vec<ConfigKind> {
         vec![
             ConfigKind::from_config::<RatingConfig>(GAUGE, &[TEST]).with_headlines(&[RATING]),
             ConfigKind::from_config::<DgemmConfig>(GAUGE, &[TEST]),
             ConfigKind::from_config::<PeakConfig>(GAUGE, &[TEST]),
-            ConfigKind::from_config::<PeakConfig>(roofline::GAUGE, &[roofline::PEAK]),
-            ConfigKind::from_config::<DgemmConfig>(roofline::GAUGE, &[roofline::PEAK]),
+            ConfigKind::from_config::<PeakConfig>(roofline::GAUGE, &[roofline::PEAK_TEST]),
+            ConfigKind::from_config::<DgemmConfig>(roofline::GAUGE, &[roofline::PEAK_TEST]),
         ]
     }
 
     /// Plans a short solve with the fastest library.
     fn summary_plan(
         &self,
-        site: &Site,
+        site: &MeasuredNode,
         ask: &SummaryRequest<'_>,
     ) -> Result<Option<Box<dyn PlannedRun>>, Failure> {
         let triads = ask
@@ -75,7 +75,7 @@ impl Gauge for ComputeGauge {
     /// Plans register-only loops and DGEMM as ceilings of a roofline.
     fn ceilings_plan(
         &self,
-        _: &Site,
+        _: &MeasuredNode,
         ask: &CeilingsRequest<'_>,
     ) -> Result<Option<Box<dyn PlannedRun>>, Failure> {
         Ok(Some(Box::new(CeilingsPlan::new(ask))))
@@ -85,7 +85,7 @@ impl Gauge for ComputeGauge {
     fn roofline_points(
         &self,
         newest: &dyn Fn(&str, &str) -> Option<Record>,
-    ) -> Vec<Result<RooflinePoint, NoPoint>> {
+    ) -> Vec<Result<RooflinePoint, NoPointReason>> {
         let Some(record) = newest(TEST, RATING) else { return Vec::new() };
         let own = record.measurements.iter().filter(|m| m.gauge == GAUGE && m.name == RATING);
         let ratings = own.filter(|m| !m.is_published());
@@ -118,7 +118,10 @@ impl Gauge for ComputeGauge {
 }
 
 /// Returns a rating with its point on the roofline.
-fn rating_point(record: &Record, m: &Measurement) -> Option<(f64, Result<RooflinePoint, NoPoint>)> {
+fn rating_point(
+    record: &Record,
+    m: &Measurement,
+) -> Option<(f64, Result<RooflinePoint, NoPointReason>)> {
     let config: RatingConfig = m.read_config();
     let n = config.n?;
     let nb = config.nb?;
@@ -129,6 +132,7 @@ fn rating_point(record: &Record, m: &Measurement) -> Option<(f64, Result<Rooflin
     );
     let intensity = lu::flops_per_byte(nb as usize);
     let value = m.value?;
-    let point = RooflinePoint::in_memory("hpl", value, intensity, basis).with_validity_from(m);
+    let point =
+        RooflinePoint::for_main_memory("hpl", value, intensity, basis).with_validity_from(m);
     Some((value, point.if_exceeding_caches(&record.machine, config.matrix_bytes.map(Bytes), 1.0)))
 }

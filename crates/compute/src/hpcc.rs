@@ -3,7 +3,7 @@
 use crate::{output, reference};
 use nodegauge_gauge::outputs::{COMPUTE, OutputFigure, OutputFigures};
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RefusedOutput, RunMark};
-use nodegauge_measure::record::{Measurement, Quoted};
+use nodegauge_measure::record::{Measurement, QuotedStatistic};
 use nodegauge_measure::{Unit, printed};
 
 /// Reader of the output of HPCC.
@@ -105,7 +105,7 @@ impl Reader for HpccReader {
                     name: name.to_owned(),
                     unit,
                     value: value * factor,
-                    quoted: Quoted::Single,
+                    quoted: QuotedStatistic::Single,
                 },
                 &own,
             )?;
@@ -115,7 +115,7 @@ impl Reader for HpccReader {
         let failed = only(text, "Success")? == Some(0.0);
         for m in &mut run.measurements {
             if failed {
-                m.validity.invalid("HPCC reports that a test failed");
+                m.validity.mark_invalid("HPCC reports that a test failed");
             }
         }
         run.measurements.splice(0..0, hpl);

@@ -8,7 +8,7 @@ use crate::observed::{ComparisonRates, LibraryRuns, LoopBurst, Observations, Sol
 use crate::options::HplOptions;
 use crate::result::RatingEvidence;
 use crate::size::{self, OrderSpec, SizeConstraints};
-use nodegauge_gauge::Site;
+use nodegauge_gauge::MeasuredNode;
 use nodegauge_lu::distribution::{self, ColumnDistribution};
 use nodegauge_lu::factorisation::{self as lu, LuError, LuProgress, LuTime};
 use nodegauge_lu::matrix::Matrix;
@@ -70,7 +70,7 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// Returns the harmonic mean of the DGEMM rates of the libraries: the mean rate if all libraries do the same work one
 /// after another.
 fn common_rate(libraries: &[LibraryRuns]) -> FlopsPerSec {
-    let times: f64 = libraries.iter().map(|library| 1.0 / dgemm::best(&library.dgemm).0).sum();
+    let times: f64 = libraries.iter().map(|library| 1.0 / dgemm::best_rate(&library.dgemm).0).sum();
     FlopsPerSec(libraries.len() as f64 / times)
 }
 
@@ -124,7 +124,7 @@ impl NbSearch {
 }
 
 struct HplRun<'a> {
-    site: &'a Site,
+    site: &'a MeasuredNode,
     options: &'a HplOptions,
     /// Factor f for which N must be a multiple of f x NB.
     multiple: usize,
@@ -148,7 +148,7 @@ struct HplRun<'a> {
 /// # Errors
 /// Fails if N does not fit, if memory or threads are unavailable, or if the matrix is singular.
 pub(crate) fn run(
-    site: &Site,
+    site: &MeasuredNode,
     placement: &Placement,
     libraries: &[TrialResult],
     options: &HplOptions,
@@ -159,10 +159,10 @@ pub(crate) fn run(
     let multipliers = libraries.iter().map(TrialResult::load).collect::<Result<Vec<_>, _>>()?;
     let team = Team::start(&placement.thread_cpus())?;
     let details = team.observed_affinities().iter().map(ToString::to_string).collect();
-    let throttled = power::throttle_events(&site.root);
+    let throttled = power::throttle_event_count(&site.root);
     let meter = EnergyMeter::find(&site.root);
     let observations = Observations::default();
-    let nodes = distribution::thread_nodes(&site.topology, placement);
+    let nodes = distribution::thread_numa_nodes(&site.topology, placement);
     let each_peak = PEAKS.duration(options.budget.div_f64(peak::loops().len().max(1) as f64));
     let overhead = 0.0;
     let mut run = HplRun {
@@ -191,7 +191,7 @@ pub(crate) fn run(
     }
     let HplRun { observations: mut observed, meter: energy, .. } = run;
     observed.energy = Some(energy.map(|meter_used| meter_used.basis));
-    let after = power::throttle_events(&site.root);
+    let after = power::throttle_event_count(&site.root);
     observed.throttle_events =
         after.zip(throttled).map(|(after, before)| after.saturating_sub(before));
     let evidence = RatingEvidence { site, placement, options, observations: &observed };
@@ -214,7 +214,7 @@ impl HplRun<'_> {
 
     fn peaks(&mut self) -> Result<(), Failure> {
         self.observer.begin_phase("multiply-adds in registers");
-        let rounds = peak::bursts_in(self.each_peak);
+        let rounds = peak::burst_count(self.each_peak);
         self.bursts(&peak::loops(), rounds, "during the measurement of the peaks")?;
         Ok(())
     }
@@ -258,7 +258,7 @@ impl HplRun<'_> {
         let time = DGEMM.duration(self.options.budget.div_f64(count as f64));
         self.observer.begin_phase(&format!("DGEMM by {}", tried.name));
         let rates = dgemm::measure(&mut self.team, multiplier, time)?;
-        self.observer.report_progress(1.0, &dgemm::best(&rates).to_string());
+        self.observer.report_progress(1.0, &dgemm::best_rate(&rates).to_string());
         self.observations.libraries.push(LibraryRuns {
             trial: tried.clone(),
             dgemm: rates,
@@ -331,7 +331,7 @@ impl HplRun<'_> {
         let time = DGEMM.duration(budget).div_f64(2.0);
         comparison.dgemm = dgemm::measure(&mut self.team, multiplier, time)?;
         self.observations.libraries[at].dgemm.extend(&comparison.dgemm);
-        let rounds = peak::bursts_in(self.each_peak.div_f64(2.0));
+        let rounds = peak::burst_count(self.each_peak.div_f64(2.0));
         comparison.bursts =
             self.bursts(&self.observations.fastest_candidates(), rounds, at_solution)?;
         Ok(comparison)
@@ -381,7 +381,7 @@ impl HplRun<'_> {
             }
             rated.sort_by(|a, b| b.0.total_cmp(&a.0));
             if let Some((rate, _)) = rated.first() {
-                half_rate_order = size::order_at_half_rate(order, Fraction(*rate / dgemm));
+                half_rate_order = size::half_rate_order_from_share(order, Fraction(*rate / dgemm));
                 candidates =
                     rated.into_iter().take(SECOND_ROUND_CANDIDATES).map(|(_, nb)| nb).collect();
             }

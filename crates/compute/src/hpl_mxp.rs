@@ -3,7 +3,7 @@
 use crate::output::HplOutput;
 use nodegauge_gauge::outputs::{COMPUTE, OutputFigure, OutputFigures};
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RefusedOutput, RunMark};
-use nodegauge_measure::record::{Quoted, Validity};
+use nodegauge_measure::record::{QuotedStatistic, Validity};
 use nodegauge_measure::{Unit, printed};
 
 /// Reader of the output of HPL-MxP.
@@ -63,8 +63,10 @@ impl Reader for HplMxpReader {
         let mut validity = Validity::valid();
         match residual.map(|line| line.split_whitespace().next_back()) {
             Some(Some("PASSED")) => {}
-            Some(Some("FAILED")) => validity.invalid("residual check FAILED: x is not a solution"),
-            _ => validity.suspect("no residual was printed: x is not verified"),
+            Some(Some("FAILED")) => {
+                validity.mark_invalid("residual check FAILED: x is not a solution")
+            }
+            _ => validity.mark_suspect("no residual was printed: x is not verified"),
         }
         let devices = config.p.zip(config.q).map(|(p, q)| (p * q) as f64);
         let devices =
@@ -92,7 +94,7 @@ impl Reader for HplMxpReader {
                 name: name.to_owned(),
                 unit: Unit::FlopsPerSecond,
                 value: rate * 1e9,
-                quoted: Quoted::Single,
+                quoted: QuotedStatistic::Single,
             };
             figures.push_with_validity(figure, &config, validity.clone())?;
         }
@@ -112,18 +114,18 @@ pub(crate) fn mixed_figures(output: &HplOutput) -> Result<PrintedRun, String> {
         let mut validity = Validity::valid();
         match row.passed {
             Some(true) => {}
-            Some(false) => validity.invalid("residual check FAILED: x is not a solution"),
-            None => validity.suspect("no residual was printed: x is not verified"),
+            Some(false) => validity.mark_invalid("residual check FAILED: x is not a solution"),
+            None => validity.mark_suspect("no residual was printed: x is not verified"),
         }
         if let Some(reason) = output.incomplete_reason() {
-            validity.suspect(reason);
+            validity.mark_suspect(reason);
         }
         let figure = OutputFigure {
             of: COMPUTE,
             name: RATES[0].1.to_owned(),
             unit: Unit::FlopsPerSecond,
             value: row.rate.0,
-            quoted: Quoted::Single,
+            quoted: QuotedStatistic::Single,
         };
         figures.push_with_validity(figure, &config, validity)?;
     }

@@ -36,14 +36,14 @@ pub struct HplOptions {
     /// Rate that the user gave, used instead of the DGEMM rate to predict the time.
     pub rate: Option<FlopsPerSec>,
     /// Order at which LU reaches half of the DGEMM rate, from a saved rating with the same number of threads
-    /// ([`size::order_at_half_rate`](crate::size::order_at_half_rate)).
+    /// ([`size::half_rate_order_from_share`](crate::size::half_rate_order_from_share)).
     pub half_rate_order: Option<f64>,
     /// True if an option sets the available memory.
     pub is_memory_given: bool,
     /// Ranks of the reference program.
     pub ranks: RankOptions,
     /// Reference program to run in addition; `None` without one.
-    pub reference: Option<ReferenceOptions>,
+    pub reference: Option<ReferenceProgramOptions>,
 }
 
 /// Requested ranks of the reference program.
@@ -59,7 +59,7 @@ pub struct RankOptions {
 
 /// Options of the reference program, xhpl or hpcc.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ReferenceOptions {
+pub struct ReferenceProgramOptions {
     /// Path of xhpl or hpcc.
     pub program: PathBuf,
     /// Launcher of the ranks.

@@ -61,12 +61,12 @@ impl HplOutput {
     pub fn incomplete_reason(&self) -> Option<String> {
         let rows = self.rows.len();
         if self.is_truncated {
-            return Some(format!("the last line has no line end: {}", printed::POSSIBLY_TRUNCATED));
+            return Some(format!("the last line has no line end: {}", printed::TRUNCATION_REASON));
         }
         if !self.ended {
             return Some(format!(
                 "HPL's last line \"{END}\" is missing: {}",
-                printed::POSSIBLY_TRUNCATED
+                printed::TRUNCATION_REASON
             ));
         }
         let solved =

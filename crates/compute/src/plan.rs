@@ -6,16 +6,16 @@ use crate::config::RatingConfig;
 use crate::dat;
 use crate::hpl::{self, NbSearch};
 use crate::options::HplOptions;
-use crate::reference::{self, PlacedReference, RankLayout, USUAL_NB};
+use crate::reference::{self, PlacedReferenceProgram, RankLayout, USUAL_NB};
 use crate::request::HplRequest;
 use crate::size::{self, ChosenOrder, OrderSpec};
 use crate::{DGEMM, FMA_PEAK, FMA_PEAK_F32, GAUGE, RATING, TEST};
 use nodegauge_analysis::expect::PossibleFigures;
-use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
+use nodegauge_gauge::{ExpectedCost, MeasuredNode, PlannedRun};
 use nodegauge_measure::quantity::count_in_words;
-use nodegauge_measure::record::{Figure, Machine};
+use nodegauge_measure::record::{Machine, TheoreticalValue};
 use nodegauge_measure::repeat::StopReason;
-use nodegauge_measure::schedule::{Budget, Limits, PredictedTime};
+use nodegauge_measure::schedule::{Budget, PredictedTime, RunLimits};
 use nodegauge_measure::{
     Bytes, Failure, FlopsPerSec, Fraction, Notice, NoticeId, Observer, Outcome, Seconds, Unit,
     clock, notice,
@@ -52,10 +52,10 @@ pub struct HplPlan {
     /// Available memory; `None` if unknown.
     pub(crate) available: Option<Bytes>,
     /// Theoretical peak of the cores in use; `None` if unknown.
-    pub(crate) peak: Option<Figure>,
+    pub(crate) peak: Option<TheoreticalValue>,
     /// Description of the cores' peaks in single precision and without fused multiply-adds; `None` if unknown.
     pub(crate) other_peaks: Option<String>,
-    reference: Option<PlacedReference>,
+    reference: Option<PlacedReferenceProgram>,
     /// Budget that the user set. A run that would exceed it is refused.
     asked: Option<Duration>,
     /// True if the budget is a share of the user's budget, which the comparison of libraries must keep.
@@ -87,7 +87,7 @@ impl HplPlan {
     /// Plans the requested run.
     ///
     /// Fails if the threads cannot be placed, if the hosts of a job are unknown, and for the reasons of [`Self::new`].
-    pub fn from_request(site: &Site, request: HplRequest<'_>) -> Result<Self, Failure> {
+    pub fn from_request(site: &MeasuredNode, request: HplRequest<'_>) -> Result<Self, Failure> {
         let asked = request.budget;
         let samples = request.samples;
         let placed = request.place(site)?;
@@ -100,7 +100,11 @@ impl HplPlan {
     /// Plans a run on the threads of `placement`.
     ///
     /// Fails if N does not fit into memory, if a library is missing, or if the reference program cannot be run.
-    pub fn new(site: &Site, placement: Placement, options: HplOptions) -> Result<Self, Failure> {
+    pub fn new(
+        site: &MeasuredNode,
+        placement: Placement,
+        options: HplOptions,
+    ) -> Result<Self, Failure> {
         let layout = RankLayout::from_options(&site.topology, &options.ranks, &placement);
         let threads = placement.threads.len();
         let machine = &site.machine;
@@ -127,7 +131,7 @@ impl HplPlan {
         }
         let search = rate.as_ref().and_then(|_| search_orders(machine, &options, dgemm, threads));
         choose::check_libraries(&options.libraries)?;
-        let reference = PlacedReference::find(&site.topology, layout, &options)?;
+        let reference = PlacedReferenceProgram::find(&site.topology, layout, &options)?;
         let available = machine.memory.available.map(Bytes);
         let peak = theoretical_peak(machine, threads);
         let other_peaks =
@@ -156,7 +160,7 @@ impl HplPlan {
     ///
     /// # Errors
     /// Fails if N does not fit into memory.
-    pub fn input_file(&self, site: &Site) -> Result<String, Failure> {
+    pub fn input_file(&self, site: &MeasuredNode) -> Result<String, Failure> {
         let mut filled = self.options.clone();
         let PlannedNb { nb, order } = self.first_candidate();
         let nbs: Vec<usize> = self.candidates.iter().map(|candidate| candidate.nb).collect();
@@ -171,7 +175,7 @@ impl HplPlan {
             filled.order = OrderSpec::Full;
         }
         let rate = foreseen_rate(&site.machine, &filled, 1).map_or(f64::NAN, |(rate, _)| rate.0);
-        let chosen = reference::order(site, &filled, rate, &self.layout, 1, *nb)?;
+        let chosen = reference::choose_order(site, &filled, rate, &self.layout, 1, *nb)?;
         Ok(dat::format_input(chosen.order, &nbs, &grids, &format!("{}{of_first}", chosen.formula)))
     }
 }
@@ -183,7 +187,7 @@ impl PlannedRun for HplPlan {
         ExpectedCost { time: Some(self.options.budget), memory: Some(needed) }
     }
 
-    fn figures(&self, site: &Site) -> Vec<PossibleFigures> {
+    fn possible_figures(&self, site: &MeasuredNode) -> Vec<PossibleFigures> {
         let limited = site.machine.processor.flops_per_cycle.is_some();
         let names = [RATING, DGEMM, FMA_PEAK, FMA_PEAK_F32];
         vec![
@@ -193,7 +197,11 @@ impl PlannedRun for HplPlan {
         ]
     }
 
-    fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
+    fn run(
+        self: Box<Self>,
+        site: &MeasuredNode,
+        observer: &mut dyn Observer,
+    ) -> Result<Outcome, Failure> {
         let mut outcome = self.measure(site, observer)?;
         let mut notices = self.notices;
         notice::add_new(&mut notices, outcome.notices);
@@ -204,9 +212,13 @@ impl PlannedRun for HplPlan {
 
 impl HplPlan {
     /// Runs the native solver, then the reference program.
-    fn measure(&self, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
+    fn measure(
+        &self,
+        site: &MeasuredNode,
+        observer: &mut dyn Observer,
+    ) -> Result<Outcome, Failure> {
         let mut limits =
-            Limits::from_budget(Budget::new(self.asked, self.options.budget), self.samples);
+            RunLimits::from_budget(Budget::new(self.asked, self.options.budget), self.samples);
         if self.options.order != OrderSpec::Quick {
             observer.begin_phase("predicting the time of the solve");
             limits.admit_as_planned(self.predicted()?, SMALLER)?;
@@ -217,13 +229,13 @@ impl HplPlan {
             root: &site.root,
             places: TrialPlaces(self.placement.thread_cpus()),
             time: self.options.budget.mul_f64(CHOICE_SHARE),
-            end: choose::trial_end(&Limits {
+            end: choose::trial_end(&RunLimits {
                 is_set_by_user: limits.is_set_by_user || self.is_share,
                 ..limits
             }),
             interrupted: &|| observer.is_interrupted(),
         };
-        let found = choose::find(&self.options.libraries, &trial, &mut notices)?;
+        let found = choose::choose_fastest_kernels(&self.options.libraries, &trial, &mut notices)?;
         let Some(libraries) = found else {
             let text = "interrupted while BLAS libraries were compared";
             notices.push(Notice::new(NoticeId::Interrupted, GAUGE, text));
@@ -250,7 +262,7 @@ impl HplPlan {
             let ratings = outcome.measurements.iter().filter(|m| m.name == RATING);
             let configs = ratings.map(|m| m.read_config::<RatingConfig>());
             let half_rate_order = configs
-                .filter_map(|config| size::half_rate_order(&config))
+                .filter_map(|config| size::half_rate_order_from_rating(&config))
                 .next()
                 .or(self.options.half_rate_order);
             let reference_options = HplOptions { half_rate_order, ..self.options.clone() };
@@ -336,7 +348,7 @@ fn multiple(options: &HplOptions, layout: &RankLayout) -> usize {
 }
 
 /// Returns the theoretical peak of the cores that this number of threads uses.
-fn theoretical_peak(machine: &Machine, threads: usize) -> Option<Figure> {
+fn theoretical_peak(machine: &Machine, threads: usize) -> Option<TheoreticalValue> {
     let peak = machine.peak_flops.clone()?;
     let cores = machine.processor.cores.max(1) as usize;
     let used = threads.min(cores);
@@ -344,9 +356,9 @@ fn theoretical_peak(machine: &Machine, threads: usize) -> Option<Figure> {
         return Some(peak);
     }
     if !machine.processor.core_classes.is_empty() {
-        return nodegauge_machine::core_peak(&machine.processor, used as u32);
+        return nodegauge_machine::theoretical_peak(&machine.processor, used as u32);
     }
-    Some(Figure {
+    Some(TheoreticalValue {
         value: peak.value * used as f64 / cores as f64,
         basis: format!("{used} of {}", peak.basis),
         ..peak
@@ -402,7 +414,8 @@ mod tests {
         assert!((dgemm.0 / (0.9 * 2.0 * 32e9) - 1.0).abs() < 1e-12, "{basis}");
         assert!(basis.contains("assumed: 2 cores x 2 GHz x 16 FLOP/cycle"), "{basis}");
         let peak_basis = "4 cores".to_owned();
-        let peak = Figure { value: 400e9, basis: peak_basis, detail: None, at_most: false };
+        let peak =
+            TheoreticalValue { value: 400e9, basis: peak_basis, detail: None, at_most: false };
         machine.peak_flops = Some(peak);
         let (peak_dgemm, taken_basis) = foreseen_rate(&machine, &options, 2).unwrap();
         assert!((peak_dgemm.0 / 180e9 - 1.0).abs() < 1e-12, "{taken_basis}");
@@ -429,7 +442,7 @@ mod tests {
         let mut machine = Machine { source: MachineSource::Synthetic, ..Machine::default() };
         machine.processor.cores = 32;
         let memory = Some(Bytes(377_810_000_000));
-        let site = Site::new(topology, machine, SysRoot::live()).with_plan_memory(memory);
+        let site = MeasuredNode::new(topology, machine, SysRoot::live()).with_plan_memory(memory);
         let options = HplOptions {
             order: OrderSpec::Full,
             rate: Some(FlopsPerSec(1.3e12)),

@@ -3,9 +3,9 @@
 use crate::hpl::SECOND_ROUND_CANDIDATES;
 use crate::plan::{HplPlan, PlannedNb};
 use crate::size;
-use nodegauge_gauge::Site;
+use nodegauge_gauge::MeasuredNode;
 use nodegauge_lu::factorisation as lu;
-use nodegauge_measure::record::Figure;
+use nodegauge_measure::record::TheoreticalValue;
 use nodegauge_placement::json::PlacesDocument;
 use nodegauge_placement::{MemoryPolicy, RankPlan};
 use serde::Serialize;
@@ -30,7 +30,7 @@ struct PlanEntry {
     ranks: u64,
     threads_per_rank: u64,
     /// Theoretical peak of the cores in use; `None` if it is unknown.
-    peak_flops: Option<Figure>,
+    peak_flops: Option<TheoreticalValue>,
     /// Basis of the rate from which the times are predicted; `None` if no rate is known.
     rate: Option<String>,
     /// True if the predicted times are lower bounds.
@@ -67,7 +67,7 @@ struct SearchEntry {
 
 impl HplPlanDocument {
     /// Returns the document of a plan for `site`.
-    pub fn new(plan: &HplPlan, site: &Site) -> Self {
+    pub fn new(plan: &HplPlan, site: &MeasuredNode) -> Self {
         let single = RankPlan::single(plan.placement.clone(), MemoryPolicy::Default);
         let (p, q) = plan.layout.grid();
         let entry = PlanEntry {
@@ -75,7 +75,7 @@ impl HplPlanDocument {
             memory_bytes: plan.available.map(|bytes| bytes.0),
             p: p as u64,
             q: q as u64,
-            ranks: plan.layout.total() as u64,
+            ranks: plan.layout.rank_count() as u64,
             threads_per_rank: plan.layout.threads_per_rank as u64,
             peak_flops: plan.peak.clone(),
             rate: plan.rate.clone(),

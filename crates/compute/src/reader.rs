@@ -48,6 +48,6 @@ impl Reader for HplReader {
                 "its variant names no algorithm, as in output of HPL-MxP: it may not be from HPL";
             return Err(RefusedOutput::from(cause.to_owned()));
         }
-        Ok(reference::saved_figures(&found).into())
+        Ok(reference::saved_output_figures(&found).into())
     }
 }

@@ -4,14 +4,14 @@
 mod figures;
 mod program;
 
-pub use figures::{engine_figures, measurements, saved_figures};
+pub use figures::{engine_figures, measurements, saved_output_figures};
 
 use crate::config::RatingConfig;
 use crate::options::{HplOptions, RankOptions};
 use crate::output::{HplOutput, HplRow};
 use crate::size::{self, ChosenOrder, OrderSpec};
 use crate::{DGEMM, GAUGE, RATING, TEST};
-use nodegauge_gauge::Site;
+use nodegauge_gauge::MeasuredNode;
 use nodegauge_machine::Topology;
 use nodegauge_machine::topology::HardwareThread;
 use nodegauge_measure::quantity::count_in_words;
@@ -22,7 +22,7 @@ use nodegauge_measure::{
 };
 use nodegauge_placement::{Placement, RankPlan};
 use nodegauge_toolchain::mpi::MpiProgram;
-use program::ReferenceKind;
+use program::ReferenceProgramKind;
 use std::collections::BTreeSet;
 
 /// Candidates for NB in a search with xhpl.
@@ -76,18 +76,18 @@ impl RankLayout {
         Self { ranks, threads_per_rank, hosts: options.hosts.len().max(1) }
     }
 
-    pub(crate) fn total(&self) -> usize {
+    pub(crate) fn rank_count(&self) -> usize {
         self.ranks * self.hosts
     }
 
     pub(crate) fn grid(&self) -> Grid {
-        size::grid(self.total())
+        size::grid(self.rank_count())
     }
 }
 
 /// Returns N for the reference program by the rules of the native run; all hosts are assumed to be identical.
-pub(crate) fn order(
-    site: &Site,
+pub(crate) fn choose_order(
+    site: &MeasuredNode,
     options: &HplOptions,
     dgemm: f64,
     layout: &RankLayout,
@@ -106,21 +106,21 @@ pub(crate) fn order(
 
 /// Reference program with placed ranks.
 #[derive(Debug)]
-pub(crate) struct PlacedReference {
+pub(crate) struct PlacedReferenceProgram {
     program: MpiProgram,
-    kind: ReferenceKind,
+    kind: ReferenceProgramKind,
     /// Hosts of the ranks; empty for a run on this node.
     hosts: Vec<String>,
     plan: RankPlan,
     layout: RankLayout,
 }
 
-impl PlacedReference {
+impl PlacedReferenceProgram {
     /// Runs the program with the N of the native run, and with NB and grid from a search. Appends its figures to the
     /// native figures. If the program fails, the native figures are kept, and the outcome contains the failure.
     pub(crate) fn measure(
         &self,
-        site: &Site,
+        site: &MeasuredNode,
         options: &HplOptions,
         outcome: &mut Outcome,
         observer: &mut dyn Observer,
@@ -151,7 +151,7 @@ impl PlacedReference {
     /// unless the user fixed it. Without a native run, N is chosen by its rules.
     fn order(
         &self,
-        site: &Site,
+        site: &MeasuredNode,
         options: &HplOptions,
         native: Option<u64>,
         dgemm: f64,
@@ -164,7 +164,7 @@ impl PlacedReference {
                 Ok((n as usize / USUAL_NB).max(1) * USUAL_NB)
             }
             Some(n) => Ok(n as usize),
-            None => Ok(order(site, options, dgemm, &self.layout, threads, USUAL_NB)?.order),
+            None => Ok(choose_order(site, options, dgemm, &self.layout, threads, USUAL_NB)?.order),
         }
     }
 
@@ -172,7 +172,7 @@ impl PlacedReference {
     /// output and the command; `None` if the user interrupted the run.
     fn search_and_run(
         &self,
-        site: &Site,
+        site: &MeasuredNode,
         options: &HplOptions,
         order: usize,
         dgemm: f64,
@@ -189,8 +189,8 @@ impl PlacedReference {
         );
         let long = solve_time > Seconds(MAX_SEARCH_SECONDS);
         match self.kind {
-            ReferenceKind::Xhpl => {
-                let all = size::grids(self.layout.total());
+            ReferenceProgramKind::Xhpl => {
+                let all = size::candidate_grids(self.layout.rank_count());
                 let tried = if nbs.is_empty() { CANDIDATES.to_vec() } else { nbs.clone() };
                 if tried.len() * all.len() > 1 {
                     let cores = (threads * hosts) as f64;
@@ -205,8 +205,8 @@ impl PlacedReference {
                     }
                 }
             }
-            ReferenceKind::Hpcc if nbs.is_empty() && !long => nbs = HPCC_CANDIDATES.to_vec(),
-            ReferenceKind::Hpcc => {}
+            ReferenceProgramKind::Hpcc if nbs.is_empty() && !long => nbs = HPCC_CANDIDATES.to_vec(),
+            ReferenceProgramKind::Hpcc => {}
         }
         if nbs.is_empty() {
             nbs = vec![USUAL_NB];
@@ -220,7 +220,7 @@ impl PlacedReference {
         n: usize,
         nbs: &[usize],
         grids: &[Grid],
-        site: &Site,
+        site: &MeasuredNode,
         observer: &mut dyn Observer,
     ) -> Result<Option<(HplOutput, String)>, Failure> {
         let engine = self.kind.name();

@@ -3,11 +3,11 @@
 //! Saved figures are used only if the machine has not changed since they were saved, and not for a described machine.
 
 use crate::config::RatingConfig;
-use crate::options::{BUDGET, HplOptions, RankOptions, ReferenceOptions};
+use crate::options::{BUDGET, HplOptions, RankOptions, ReferenceProgramOptions};
 use crate::size::{self, OrderSpec};
 use crate::{DGEMM, RATING, TEST};
 use nodegauge_analysis::facts::machine_changes;
-use nodegauge_gauge::Site;
+use nodegauge_gauge::MeasuredNode;
 use nodegauge_measure::figure_names::stream;
 use nodegauge_measure::keys::shared;
 use nodegauge_measure::record::{Measurement, Record, Status};
@@ -48,7 +48,7 @@ pub struct HplRequest<'a> {
     /// Hosts of the reference program.
     pub hosts: Vec<HostList>,
     /// Reference program to run in addition.
-    pub reference: Option<ReferenceOptions>,
+    pub reference: Option<ReferenceProgramOptions>,
     /// Function that returns the newest saved run of this node with a figure, given the test and the name of the
     /// figure.
     pub newest: &'a dyn Fn(&str, &str) -> Option<Record>,
@@ -69,7 +69,7 @@ struct SavedFigure {
 
 impl HplRequest<'_> {
     /// Places the threads of the native run.
-    pub(crate) fn place(&self, site: &Site) -> Result<PlacedThreads, Failure> {
+    pub(crate) fn place(&self, site: &MeasuredNode) -> Result<PlacedThreads, Failure> {
         let mut teams = self.placement.place_teams(&site.topology)?;
         if teams.placements.len() != 1 {
             return Err(
@@ -80,7 +80,11 @@ impl HplRequest<'_> {
     }
 
     /// Returns the options of a run on this number of threads.
-    pub(crate) fn options(self, site: &Site, threads: usize) -> Result<HplOptions, Failure> {
+    pub(crate) fn options(
+        self,
+        site: &MeasuredNode,
+        threads: usize,
+    ) -> Result<HplOptions, Failure> {
         let described = site.machine.is_described();
         let order = match (self.order, self.full) {
             (Some(order), _) => OrderSpec::Given(order),
@@ -117,7 +121,7 @@ impl HplRequest<'_> {
     }
 
     /// Returns the newest record with this figure that was measured on this machine in its present state.
-    fn newest(&self, site: &Site, (test, name): (&str, &str)) -> Option<Record> {
+    fn newest(&self, site: &MeasuredNode, (test, name): (&str, &str)) -> Option<Record> {
         if site.machine.is_described() {
             return None;
         }
@@ -127,20 +131,20 @@ impl HplRequest<'_> {
 
     /// Returns the order at which LU reaches half of the DGEMM rate, from the newest saved rating. Suspect ratings are
     /// ignored: on a busy node, the predicted time would be too long and the next run would be refused.
-    fn saved_half(&self, site: &Site, fits: &dyn Fn(&Measurement) -> bool) -> Option<f64> {
+    fn saved_half(&self, site: &MeasuredNode, fits: &dyn Fn(&Measurement) -> bool) -> Option<f64> {
         let record = self.newest(site, (TEST, RATING))?;
         let all = record.measurements.iter().filter(|m| m.test == TEST && m.name == RATING);
         let ratings = all.filter(|m| m.validity.status == Status::Valid && fits(m));
         ratings
             .map(|m| m.read_config::<RatingConfig>())
-            .find_map(|config| size::half_rate_order(&config))
+            .find_map(|config| size::half_rate_order_from_rating(&config))
     }
 
     /// Returns the best value of a figure in the newest saved run, with the time of that run. Only figures for which
     /// `fits` returns true are considered.
     fn saved(
         &self,
-        site: &Site,
+        site: &MeasuredNode,
         (test, name): (&str, &str),
         fits: &dyn Fn(&Measurement) -> bool,
     ) -> Option<SavedFigure> {
@@ -169,10 +173,10 @@ mod tests {
     use nodegauge_measure::Unit;
     use nodegauge_measure::record::{Machine, MachineSource, Validity};
 
-    fn site(source: MachineSource) -> Site {
+    fn site(source: MachineSource) -> MeasuredNode {
         let topology = TopologySource::Synthetic("Package:1 Core:4 PU:1".to_owned());
         let machine = Machine { source, ..Machine::default() };
-        Site::new(Topology::load(&topology).unwrap(), machine, SysRoot::live())
+        MeasuredNode::new(Topology::load(&topology).unwrap(), machine, SysRoot::live())
     }
 
     fn request(newest: &dyn Fn(&str, &str) -> Option<Record>) -> HplRequest<'_> {
@@ -237,7 +241,7 @@ mod tests {
             request(&saved).options(&live, 4).unwrap().half_rate_order
         };
         let mut disturbed = Validity::valid();
-        disturbed.suspect("other processes used the CPUs");
+        disturbed.mark_suspect("other processes used the CPUs");
         assert_eq!(half_rate_order(&Validity::valid()).map(f64::round), Some(500.0));
         assert_eq!(half_rate_order(&disturbed), None);
     }

@@ -10,14 +10,14 @@ use crate::observed::{LibraryRuns, Observations, SolvedSystem};
 use crate::options::HplOptions;
 use crate::{DGEMM, FMA_PEAK, FMA_PEAK_F32, GAUGE, RATING, TEST};
 use nodegauge_analysis::conclusion::Obstacle;
-use nodegauge_gauge::Site;
+use nodegauge_gauge::MeasuredNode;
 use nodegauge_lu::peak::{self, Peak, PeakLoop};
 use nodegauge_lu::residual::THRESHOLD;
 use nodegauge_lu::{dgemm, factorisation as lu};
 use nodegauge_measure::quantity::count_in_words;
-use nodegauge_measure::record::{Measurement, Quoted, Status, Validity};
+use nodegauge_measure::record::{Measurement, QuotedStatistic, Status, Validity};
 use nodegauge_measure::{BytesPerSec, FlopsPerSec, Fraction, Hertz, Notice, NoticeId, Unit};
-use nodegauge_placement::{Bind, Placement};
+use nodegauge_placement::{Binding, Placement};
 use std::collections::BTreeSet;
 
 /// Formula of the rating, as written in the record.
@@ -49,7 +49,7 @@ const ABOVE_PEAK: &str =
 
 /// Measured values of a run, and the settings of the run.
 pub(crate) struct RatingEvidence<'a> {
-    pub site: &'a Site,
+    pub site: &'a MeasuredNode,
     pub placement: &'a Placement,
     pub options: &'a HplOptions,
     pub observations: &'a Observations,
@@ -57,7 +57,7 @@ pub(crate) struct RatingEvidence<'a> {
 
 /// Returns a figure whose value is the best of its samples.
 fn figure(name: &str, samples: Vec<f64>) -> Measurement {
-    let quoted = if samples.len() == 1 { Quoted::Single } else { Quoted::Best };
+    let quoted = if samples.len() == 1 { QuotedStatistic::Single } else { QuotedStatistic::Best };
     Measurement::new(GAUGE, TEST, name, Unit::FlopsPerSecond).with_samples(quoted, samples)
 }
 
@@ -89,7 +89,7 @@ impl RatingEvidence<'_> {
         for library in &self.observations.libraries {
             out.extend(library.best().map(|solution| self.rating(library, solution)));
             let m = self.against_peak(DGEMM, library.dgemm.clone());
-            let m = m.config(&DgemmConfig::from_trial(
+            let m = m.with_config(&DgemmConfig::from_trial(
                 &library.trial,
                 ThreadsConfig::from_placement(self.placement),
             ));
@@ -114,7 +114,7 @@ impl RatingEvidence<'_> {
         };
         let isa = peak.kernel.isa_name();
         let threads = count_in_words(self.threads(), "thread");
-        m.limit(peak.best_rate().0, format!("{isa} multiply-adds in registers, {threads}"))
+        m.with_limit(peak.best_rate().0, format!("{isa} multiply-adds in registers, {threads}"))
     }
 
     fn rating(&self, library: &LibraryRuns, solution: &SolvedSystem) -> Measurement {
@@ -207,7 +207,7 @@ impl RatingEvidence<'_> {
             Some(_) => Vec::new(),
             None => library.solutions.iter().map(|each| each.rating.0).collect(),
         };
-        judged(self.against_peak(RATING, samples).config(&config), validity, ABOVE_PEAK)
+        judged(self.against_peak(RATING, samples).with_config(&config), validity, ABOVE_PEAK)
     }
 
     fn power(&self, solution: &SolvedSystem) -> Option<PowerConfig> {
@@ -245,9 +245,9 @@ impl RatingEvidence<'_> {
         };
         let name = if element == "f64" { FMA_PEAK } else { FMA_PEAK_F32 };
         let rates = peak.bursts.iter().map(|burst| burst.rate.0).collect();
-        let mut m = figure(name, rates).config(&config);
+        let mut m = figure(name, rates).with_config(&config);
         if let Some(theory) = theory.filter(|theory| theory.value.0 > 0.0) {
-            m = m.limit(theory.value.0, theory.formula);
+            m = m.with_limit(theory.value.0, theory.formula);
         }
         m.with_validity(Validity::valid())
     }
@@ -330,7 +330,7 @@ impl RatingEvidence<'_> {
     /// Returns the notices about low performance of a library or of LU.
     fn library_notices(&self, library: &LibraryRuns, solution: &SolvedSystem) -> Vec<Notice> {
         let mut notices = Vec::new();
-        let best = dgemm::best(&library.dgemm).0;
+        let best = dgemm::best_rate(&library.dgemm).0;
         let name = &library.trial.name;
         let of_dgemm = solution.dgemm_share();
         let time = &solution.time;
@@ -418,7 +418,7 @@ impl RatingEvidence<'_> {
             threads.iter().flat_map(|thread| thread.cores(&self.site.topology)).collect();
         let all = cores.len();
         let cores = cores.into_iter().collect::<BTreeSet<u32>>().len();
-        if self.placement.bind != Bind::None && cores < all {
+        if self.placement.bind != Binding::None && cores < all {
             let cores = count_in_words(cores, "core");
             texts.push(format!(
                 "{all} threads on {cores}: sibling threads share the execution units of a core, which one HPL thread already uses fully"

@@ -70,13 +70,13 @@ pub fn needed_memory(order: usize, threads: usize) -> Bytes {
 
 /// Returns the order at which LU reaches half of the DGEMM rate, computed from a solve of `order` that reached `share`
 /// of the DGEMM rate. Panels and exchanges take time in proportion to N^2, so the share is N / (N + half).
-pub fn order_at_half_rate(order: usize, share: Fraction) -> Option<f64> {
+pub fn half_rate_order_from_share(order: usize, share: Fraction) -> Option<f64> {
     (share.0 > 0.0).then(|| (order as f64 * (1.0 / share.0 - 1.0)).max(0.0))
 }
 
 /// Returns the order at which LU reaches half of the DGEMM rate, computed from a rating.
-pub(crate) fn half_rate_order(rating: &RatingConfig) -> Option<f64> {
-    order_at_half_rate(rating.n? as usize, rating.of_dgemm?)
+pub(crate) fn half_rate_order_from_rating(rating: &RatingConfig) -> Option<f64> {
+    half_rate_order_from_share(rating.n? as usize, rating.of_dgemm?)
 }
 
 /// Returns the predicted time of one solve; it is a lower bound if `half_rate_order` is unknown.
@@ -224,7 +224,7 @@ pub fn grid(ranks: usize) -> (usize, usize) {
 /// Returns candidate grids for `ranks` processes, the most promising first: the grid of [`grid`], then grids with P <=
 /// Q that are at most four times flatter. A grid with a single row is a candidate only for few ranks (see TUNING of
 /// HPL).
-pub fn grids(ranks: usize) -> Vec<(usize, usize)> {
+pub fn candidate_grids(ranks: usize) -> Vec<(usize, usize)> {
     let first = grid(ranks);
     let flattest = if ranks <= 8 { 1 } else { (first.0 / 2).max(2) };
     let mut all: Vec<_> = (flattest..=ranks)
@@ -303,13 +303,13 @@ mod tests {
         );
         assert!(smaller.order < order.order);
         // `half_rate_order`, computed from a solve, predicts the time of that solve.
-        let reported = super::order_at_half_rate(2000, Fraction(0.8));
+        let reported = super::half_rate_order_from_share(2000, Fraction(0.8));
         let predicted = predicted_solve_time(2000, reported, FlopsPerSec(100e9));
         assert!((predicted / Seconds(flops(2000) / 80e9) - 1.0).abs() < 1e-12);
         assert_eq!(
             (
-                super::order_at_half_rate(2000, Fraction(1.1)),
-                super::order_at_half_rate(2000, Fraction(0.0))
+                super::half_rate_order_from_share(2000, Fraction(1.1)),
+                super::half_rate_order_from_share(2000, Fraction(0.0))
             ),
             (Some(0.0), None)
         );
@@ -348,9 +348,9 @@ mod tests {
             [(1, 1), (1, 2), (1, 3), (2, 2), (2, 4), (4, 4), (8, 8), (8, 16)]
         );
         assert_eq!((grid(12), grid(15), grid(96)), ((2, 6), (3, 5), (8, 12)));
-        assert_eq!(grids(2), [(1, 2)]);
-        assert_eq!(grids(8), [(2, 4), (1, 8)]);
-        assert_eq!(grids(96), [(8, 12), (6, 16), (4, 24)]);
+        assert_eq!(candidate_grids(2), [(1, 2)]);
+        assert_eq!(candidate_grids(8), [(2, 4), (1, 8)]);
+        assert_eq!(candidate_grids(96), [(8, 12), (6, 16), (4, 24)]);
         assert_eq!((lcm(4, 6), lcm(2, 4), lcm(1, 7)), (12, 4, 7));
     }
 

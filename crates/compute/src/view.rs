@@ -11,13 +11,13 @@ use nodegauge_gauge::Detail;
 use nodegauge_gauge::outputs::is_output;
 use nodegauge_gauge::view::sentence::{enumeration, value_in_words};
 use nodegauge_gauge::view::{
-    Block, Chart, ChartBar, ChartSeries, ColumnList, Drawing, NamedFigure, Picture, Scale, Section,
-    Steps, Table, TableCell, distinct, group_by_key, plain_table, summary_section,
+    AxisQuantity, Block, Chart, ChartBar, ChartSeries, ColumnList, Drawing, NamedFigure, Picture,
+    Section, StepChart, Table, TableCell, distinct, group_by_key, plain_table, summary_section,
 };
 use nodegauge_lu::factorisation as lu;
 use nodegauge_measure::legible::join_lines;
 use nodegauge_measure::quantity::{change_in_words, count_in_words, number_form};
-use nodegauge_measure::record::{Category, Measurement, Quoted, Record};
+use nodegauge_measure::record::{Category, Measurement, QuotedStatistic, Record};
 use nodegauge_measure::{Bytes, BytesPerSec, FlopsPerSec, Fraction, Unit};
 
 /// Names of the figures that belong to a library or program.
@@ -28,13 +28,13 @@ const OTHERS: usize = 2;
 const PEAKS: [&str; 2] = [FMA_PEAK, FMA_PEAK_F32];
 
 /// Returns the section of a plan, with the numbers in its formulas.
-pub fn plan(plan: &HplPlan) -> Section {
+pub fn plan_section(plan: &HplPlan) -> Section {
     let HplPlan { options, layout, candidates, available, peak, .. } = plan;
     let PlannedNb { nb, order: chosen } = plan.first_candidate();
     let is_single = candidates.len() == 1;
     let threads = plan.placement.threads.len();
     let (p, q) = layout.grid();
-    let ranks = layout.total();
+    let ranks = layout.rank_count();
     let grid = format!(
         "{p} x {q} for {} of {} (P <= Q, as square as possible, P a power of two where possible)",
         count_in_words(ranks, "rank"),
@@ -270,7 +270,7 @@ pub(crate) fn comparison_section(record: &Record) -> Option<Section> {
             m.gauge == GAUGE && m.name == name && m.category == Category::Variant && is_known(m)
         });
         let all: Vec<(String, &Measurement)> = own.map(|m| (library_name(m), m)).collect();
-        closing::several_figures_sentences(&all, does, Quoted::Best)
+        closing::several_figures_sentences(&all, does, QuotedStatistic::Best)
     });
     let sentences: Vec<String> = sentences.collect();
     (!sentences.is_empty()).then(|| summary_section(sentences))
@@ -369,7 +369,7 @@ fn ladder(all: &[&Measurement]) -> Option<Picture> {
         }
     }
     let title = "from the peak to the rating".to_owned();
-    let drawing = Drawing::Steps(Steps { unit: Unit::FlopsPerSecond, steps });
+    let drawing = Drawing::Steps(StepChart { unit: Unit::FlopsPerSecond, steps });
     (all.len() > 1).then_some(Picture { title, drawing })
 }
 
@@ -386,7 +386,7 @@ fn searched(config: &RatingConfig) -> Option<Picture> {
     if series.iter().all(|one| one.dots.len() < 2) {
         return None;
     }
-    let y = Scale::Rate(Unit::FlopsPerSecond);
+    let y = AxisQuantity::Rate(Unit::FlopsPerSecond);
     let ticks = Vec::new();
     let names = ["block size NB", ""];
     let searched = distinct(search.iter().map(|step| step.n.to_string()));
@@ -609,7 +609,7 @@ pub(crate) mod tests {
         let known = Measurement::new(GAUGE, TEST, DGEMM, Unit::FlopsPerSecond);
         let new = Measurement::new(GAUGE, "trapezoid", "area", Unit::Seconds);
         let other = Measurement::new("memory", "stream", "triad", Unit::BytesPerSecond);
-        let all = [known, new, other].map(|m| m.value(Quoted::Single, 2.5));
+        let all = [known, new, other].map(|m| m.with_value(QuotedStatistic::Single, 2.5));
         let section = section(&record(all.to_vec()), Detail::Full).unwrap();
         assert_eq!(
             tables(&section),

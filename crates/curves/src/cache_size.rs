@@ -139,7 +139,7 @@ pub fn measure(
     let mut set = FIRST;
     while set <= most && needs_more(reported, may_hide, &curve) {
         let begun = clock::now();
-        curve.push(Residency { set, share: probe.share(set).ok().flatten()? });
+        curve.push(Residency { set, share: probe.measure_share(set).ok().flatten()? });
         set = Bytes(set.0 * 2);
         // The next set takes about twice as long.
         let next_end = clock::now() + 2 * (clock::now() - begun);
@@ -149,8 +149,9 @@ pub fn measure(
         }
     }
     let found = capacity(reported, &curve)?;
-    let others =
-        CpuTimeReading::now(&numbers).zip(before).map(|(now, then)| now.other_programs_since(then));
+    let others = CpuTimeReading::now(&numbers)
+        .zip(before)
+        .map(|(now, then)| now.other_programs_time_since(then));
     let all = (clock::now() - start).as_secs_f64() * cpus.len() as f64;
     let is_busy = others.is_some_and(|Seconds(others)| others > MIN_BUSY_SHARE * all);
     let bytes = if is_busy { cautious(reported, found) } else { found };
@@ -166,7 +167,7 @@ fn cautious(reported: ReportedCaches, found: Bytes) -> Bytes {
 
 /// Returns the reported cache sizes for these CPUs. `cpus` contains one CPU per core.
 fn reported_caches(topology: &Topology, cpus: &[CpuId]) -> ReportedCaches {
-    let last = topology.llc_in_use(cpus).map(|(bytes, _)| Bytes(bytes));
+    let last = topology.llc_bytes_and_count(cpus).map(|(bytes, _)| Bytes(bytes));
     let data: Vec<_> = topology.caches.iter().filter(|cache| cache.contains_data()).collect();
     let private = match data[..] {
         [.., before, _] => before.bytes.unwrap_or(0) * cpus.len() as u64,

@@ -18,9 +18,9 @@ use nodegauge_analysis::expect::PossibleFigures;
 use nodegauge_arena::ArenaError;
 use nodegauge_chase::traffic::{self, WorkingSetLoop};
 use nodegauge_chase::{RegionBuffers, WitnessedPool};
-use nodegauge_gauge::roofline::{BANDWIDTH, GAUGE, KERNEL, MEMORY};
+use nodegauge_gauge::roofline::{BANDWIDTH_TEST, GAUGE, KERNEL_TEST, MEMORY_LEVEL};
 use nodegauge_kernels::{Kernel, Stores};
-use nodegauge_measure::record::Quoted;
+use nodegauge_measure::record::QuotedStatistic;
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::{PredictedTime, policy};
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Unit};
@@ -44,7 +44,7 @@ pub(crate) struct Level {
 impl Level {
     /// Measures a sample of the loops. The working set of a cache is refilled before the sample, so that the cache
     /// contains it.
-    pub(crate) fn sample(
+    pub(crate) fn take_sample(
         &self,
         loops: &[WorkingSetLoop],
         pool: &mut WitnessedPool,
@@ -52,7 +52,7 @@ impl Level {
     ) -> Result<Sample, ArenaError> {
         match self.reported_bytes {
             Some(_) => traffic::refill_and_sample(loops, pool, buffers, self.working_set),
-            None => traffic::sample(loops, pool, buffers),
+            None => traffic::take_sample(loops, pool, buffers),
         }
     }
 }
@@ -128,7 +128,11 @@ pub(crate) fn levels(
         }
         before = cache.bytes;
     }
-    levels.push(Level { name: MEMORY.to_owned(), reported_bytes: None, working_set: largest });
+    levels.push(Level {
+        name: MEMORY_LEVEL.to_owned(),
+        reported_bytes: None,
+        working_set: largest,
+    });
     levels
 }
 
@@ -142,8 +146,8 @@ impl Mode for Ceilings {
             PossibleFigures::new(GAUGE, test, self.names(names), units).with_known_limit(true)
         };
         vec![
-            of(BANDWIDTH, &CEILINGS, &[Unit::BytesPerSecond]),
-            of(KERNEL, self.points, &[Unit::FlopsPerSecond]),
+            of(BANDWIDTH_TEST, &CEILINGS, &[Unit::BytesPerSecond]),
+            of(KERNEL_TEST, self.points, &[Unit::FlopsPerSecond]),
         ]
     }
 
@@ -184,13 +188,13 @@ impl Mode for Ceilings {
         }
         let mut first = Vec::new();
         for (level, loops) in &cells {
-            first.push(vec![level.sample(loops, &mut pool, buffers)?]);
+            first.push(vec![level.take_sample(loops, &mut pool, buffers)?]);
         }
         let phase = "measuring all levels, interleaved";
         let judged =
             run.take_samples_after_warm_up(policy::CURVES_AFTER_SETUP, first, phase, |i| {
                 let (level, loops) = &cells[i];
-                level.sample(loops, &mut pool, buffers)
+                level.take_sample(loops, &mut pool, buffers)
             })?;
         let (config, doubts) = run.config_and_validity(&pool, &region);
         for (i, (level, loops)) in cells.iter().enumerate() {
@@ -207,7 +211,7 @@ impl Mode for Ceilings {
                 let limited = level.reported_bytes.is_none();
                 let bandwidth = FigureOutline {
                     name: self.name(level, traffic.kernel()),
-                    quoted: Quoted::Best,
+                    quoted: QuotedStatistic::Best,
                     value: TimeConversion::Loop(traffic, limited),
                     config: config.clone(),
                     validity: doubts.clone(),
@@ -218,7 +222,7 @@ impl Mode for Ceilings {
                 }
                 let point = FigureOutline {
                     name: self.name(level, traffic.kernel()),
-                    quoted: Quoted::Best,
+                    quoted: QuotedStatistic::Best,
                     value: TimeConversion::Work(traffic),
                     config: CurveConfig {
                         flops_per_byte: Some(traffic.flops_per_byte()),

@@ -27,7 +27,9 @@ use crate::{Mode, notice};
 use figures::FamilyFigures;
 use nodegauge_arena::{ArenaError, RequestedPages};
 use nodegauge_chase::traffic::{self, WorkingSetLoop};
-use nodegauge_chase::{BLOCK, Chase, Load, MemoryRegion, RegionBuffers, WitnessedPool};
+use nodegauge_chase::{
+    Chase, LOAD_BLOCK_BYTES, LoadGenerator, MemoryRegion, RegionBuffers, WitnessedPool,
+};
 use nodegauge_gauge::family::LOAD_PERCENTS;
 use nodegauge_kernels::Kernel;
 use nodegauge_measure::quantity::count_in_words;
@@ -75,7 +77,7 @@ pub(crate) struct Family {
 
 /// Quantity of a mix that a cell measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum CellPart {
+pub(crate) enum CellQuantity {
     /// Bandwidth of all threads together.
     Saturated,
     /// Point of the curve; the number is the index into [`LOAD_PERCENTS`].
@@ -89,7 +91,7 @@ pub(crate) struct FamilyCell {
     pub path: usize,
     /// Index of the mix in the list of members of its path.
     pub member: usize,
-    pub part: CellPart,
+    pub part: CellQuantity,
 }
 
 /// Memory that a path uses during the run.
@@ -99,12 +101,12 @@ pub(crate) struct PathMemory {
 }
 
 /// Member of the family on one path: a mix with its loops.
-pub(crate) struct Member<'m> {
+pub(crate) struct FamilyMember<'m> {
     pub mix: Mix,
     /// Loop of each thread; empty if the bandwidth is not measured.
     pub loops: Vec<WorkingSetLoop>,
     /// Load during the chain, with the times from which its pauses are computed; `None` without a chain.
-    pub load: Option<(Load<'m>, LoaderTimes)>,
+    pub load: Option<(LoadGenerator<'m>, LoaderTimes)>,
 }
 
 /// Path with its workers, buffers and members during the run.
@@ -112,7 +114,7 @@ pub(crate) struct PathRun<'m> {
     pub pool: &'m mut WitnessedPool,
     chase: Option<Chase<'m>>,
     buffers: RegionBuffers<'m>,
-    pub members: Vec<Member<'m>>,
+    pub members: Vec<FamilyMember<'m>>,
     /// Number of blocks per array.
     blocks: usize,
     /// Block at which the next load begins.
@@ -124,7 +126,7 @@ pub(crate) struct PathRun<'m> {
 
 impl PathRun<'_> {
     /// Measures a cell of the path once.
-    fn turn(&mut self, member: usize, part: CellPart) -> Result<Sample, ArenaError> {
+    fn turn(&mut self, member: usize, part: CellQuantity) -> Result<Sample, ArenaError> {
         if let Some(turns) = &mut self.turns {
             // Mixes write into common arrays, and values grow with every pass. The arrays are therefore filled again
             // long before values overflow.
@@ -133,18 +135,18 @@ impl PathRun<'_> {
             }
             *turns += 1;
         }
-        let Member { loops, load, .. } = &self.members[member];
+        let FamilyMember { loops, load, .. } = &self.members[member];
         match (part, &mut self.chase, load) {
-            (CellPart::Point(number), Some(chase), Some((load, times))) => {
+            (CellQuantity::Point(number), Some(chase), Some((load, times))) => {
                 // Loaders continue at another position of their buffers, where no data of the previous sample is in a
                 // cache.
                 self.at = (self.at + self.blocks / 7 + 1) % self.blocks;
                 match times.spins(LOAD_PERCENTS[number]) {
                     None => chase.take_idle_sample(self.pool),
-                    spins => load.sample(self.pool, chase, spins, self.at),
+                    spins => load.take_sample(self.pool, chase, spins, self.at),
                 }
             }
-            _ => traffic::sample(loops, self.pool, self.buffers),
+            _ => traffic::take_sample(loops, self.pool, self.buffers),
         }
     }
 
@@ -176,13 +178,13 @@ impl Family {
     }
 
     /// Returns the quantities that the run measures for each mix.
-    fn parts(&self) -> Vec<CellPart> {
+    fn parts(&self) -> Vec<CellQuantity> {
         let mut parts = Vec::new();
         if self.has_bandwidths() {
-            parts.push(CellPart::Saturated);
+            parts.push(CellQuantity::Saturated);
         }
         if self.chase_sets.is_some() {
-            parts.extend((0..LOAD_PERCENTS.len()).map(CellPart::Point));
+            parts.extend((0..LOAD_PERCENTS.len()).map(CellQuantity::Point));
         }
         parts
     }
@@ -223,11 +225,11 @@ impl Family {
         path: &mut PathRun<'m>,
         mix: Mix,
         until: f64,
-    ) -> Result<Option<Member<'m>>, ArenaError> {
+    ) -> Result<Option<FamilyMember<'m>>, ArenaError> {
         let kernel = mix.kernel();
         let bytes = self.array_bytes as usize * mix.arrays() as usize;
         let mut loops = Vec::new();
-        let mut variant = traffic::read_loop();
+        let mut variant = traffic::default_read_loop();
         if self.has_bandwidths() {
             let stores = &[mix.stores()];
             let found =
@@ -240,14 +242,14 @@ impl Family {
         }
         let mut load = None;
         if let Some(chase) = &mut path.chase {
-            let of_mix = Load::with_loop(path.buffers, variant, path.blocks);
+            let of_mix = LoadGenerator::with_loop(path.buffers, variant, path.blocks);
             chase.warm(path.pool, SAMPLE_SECONDS)?;
             // Calibration: time of a block at full rate, and of an iteration of the wait loop.
-            let full = of_mix.sample(path.pool, chase, Some(0), 0)?;
+            let full = of_mix.take_sample(path.pool, chase, Some(0), 0)?;
             let loaders = path.pool.workers() as u64 - 1;
             load = Some((of_mix, LoaderTimes::from_load(&of_mix, full.seconds[1], loaders)));
         }
-        Ok(Some(Member { mix, loops, load }))
+        Ok(Some(FamilyMember { mix, loops, load }))
     }
 
     /// Measures each quantity of a mix on a path once. Returns the samples.
@@ -324,10 +326,10 @@ impl Mode for Family {
         for (memory, pool) in memories.iter().zip(&mut pools) {
             paths.push(PathRun {
                 pool,
-                chase: memory.chase_memory.as_ref().map(ChasedMemory::chase),
+                chase: memory.chase_memory.as_ref().map(ChasedMemory::write_chase),
                 buffers: memory.load_region.buffers(),
                 members: Vec::new(),
-                blocks: self.array_bytes as usize / BLOCK,
+                blocks: self.array_bytes as usize / LOAD_BLOCK_BYTES,
                 at: 0,
                 turns: writes.then_some(0),
             });

@@ -2,30 +2,32 @@
 
 use crate::config::CurveConfig;
 use crate::{Curve, CurveOptions, CurvePlan, GAUGE, view};
-use nodegauge_arena::names::{CURVES, LATENCY};
+use nodegauge_arena::names::{CURVE_TESTS, LATENCY};
 use nodegauge_gauge::roofline::{self, CeilingsRequest};
 use nodegauge_gauge::view::Section;
-use nodegauge_gauge::{Detail, Gauge, Headline, PlanSequence, PlannedRun, Site, SummaryRequest};
+use nodegauge_gauge::{
+    Detail, Gauge, Headline, MeasuredNode, PlanSequence, PlannedRun, SummaryRequest,
+};
 use nodegauge_measure::keys::ConfigKind;
 use nodegauge_measure::record::{Measurement, Record};
-use nodegauge_measure::schedule::Limits;
+use nodegauge_measure::schedule::RunLimits;
 use nodegauge_measure::{Failure, Unit};
 
 /// Gauge of curves of latency and bandwidth.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Curves;
+pub struct CurveGauge;
 
-impl Gauge for Curves {
+impl Gauge for CurveGauge {
     fn name(&self) -> &'static str {
         GAUGE
     }
 
-    fn kinds(&self) -> Vec<ConfigKind> {
+    fn figure_kinds(&self) -> Vec<ConfigKind> {
         vec![
-            ConfigKind::from_config::<CurveConfig>(GAUGE, &CURVES),
+            ConfigKind::from_config::<CurveConfig>(GAUGE, &CURVE_TESTS),
             ConfigKind::from_config::<CurveConfig>(
                 roofline::GAUGE,
-                &[roofline::BANDWIDTH, roofline::KERNEL],
+                &[roofline::BANDWIDTH_TEST, roofline::KERNEL_TEST],
             ),
         ]
     }
@@ -33,7 +35,7 @@ impl Gauge for Curves {
     /// Returns no plan, because curves take more time than `nodegauge run` has.
     fn summary_plan(
         &self,
-        _: &Site,
+        _: &MeasuredNode,
         _: &SummaryRequest<'_>,
     ) -> Result<Option<Box<dyn PlannedRun>>, Failure> {
         Ok(None)
@@ -42,7 +44,7 @@ impl Gauge for Curves {
     /// Plans the measurement of bandwidths in each cache and in main memory, and of the kernels shown under the roof.
     fn ceilings_plan(
         &self,
-        site: &Site,
+        site: &MeasuredNode,
         ask: &CeilingsRequest<'_>,
     ) -> Result<Option<Box<dyn PlannedRun>>, Failure> {
         let mut plans: Vec<Box<dyn PlannedRun>> = Vec::new();
@@ -62,7 +64,7 @@ impl Gauge for Curves {
                 CurvePlan::with_placement(Curve::Ceilings, site, placement, options, Vec::new())?;
             plans.push(Box::new(plan));
         }
-        let is_kept = Limits::from_budget(ask.whole, ask.samples).must_be_kept();
+        let is_kept = RunLimits::from_budget(ask.whole, ask.samples).must_be_kept();
         Ok(Some(Box::new(PlanSequence { plans, time: is_kept.then_some(ask.budget) })))
     }
 

@@ -3,7 +3,7 @@
 use crate::config::CurveConfig;
 use crate::matrix::WRITE_SUFFIX;
 use nodegauge_arena::names::MATRIX;
-use nodegauge_machine::topology::{MemoryAccess, add_measured_attributes};
+use nodegauge_machine::topology::{MemoryAccessSpeed, add_measured_attributes};
 use nodegauge_machine::{NumaNodeId, Topology};
 use nodegauge_measure::quantity::count_in_words;
 use nodegauge_measure::record::{Measurement, Record, Status};
@@ -37,7 +37,7 @@ fn unmeasured() -> Failure {
 fn accesses(
     measurements: &[Measurement],
     accept_suspect: bool,
-) -> Result<Vec<MemoryAccess>, Failure> {
+) -> Result<Vec<MemoryAccessSpeed>, Failure> {
     let figures: Vec<(&Measurement, CurveConfig)> =
         measurements.iter().filter_map(node_figure).collect();
     if figures.is_empty() {
@@ -55,13 +55,13 @@ fn accesses(
         ))
         .hint("measure for longer (--budget), or use --accept-suspect to accept suspect figures"));
     }
-    let mut found: BTreeMap<(u64, u64), MemoryAccess> = BTreeMap::new();
+    let mut found: BTreeMap<(u64, u64), MemoryAccessSpeed> = BTreeMap::new();
     for (m, config) in figures {
         let (Some(from), Some(to), Some(value)) = (config.from_node, config.to_node, m.value)
         else {
             continue;
         };
-        let access = found.entry((from, to)).or_insert(MemoryAccess {
+        let access = found.entry((from, to)).or_insert(MemoryAccessSpeed {
             initiator: NumaNodeId(from as u32),
             target: NumaNodeId(to as u32),
             read: None,
@@ -87,11 +87,13 @@ fn node_figure(m: &Measurement) -> Option<(&Measurement, CurveConfig)> {
 mod tests {
     use super::*;
     use crate::GAUGE;
-    use nodegauge_measure::record::Quoted;
+    use nodegauge_measure::record::QuotedStatistic;
 
     fn figure(name: &str, unit: Unit, value: f64) -> Measurement {
         let config = CurveConfig { from_node: Some(0), to_node: Some(2), ..CurveConfig::default() };
-        Measurement::new(GAUGE, MATRIX, name, unit).value(Quoted::Best, value).config(&config)
+        Measurement::new(GAUGE, MATRIX, name, unit)
+            .with_value(QuotedStatistic::Best, value)
+            .with_config(&config)
     }
 
     fn figures(status: Status) -> Vec<Measurement> {
@@ -100,7 +102,8 @@ mod tests {
             figure("n0->n2_write", Unit::BytesPerSecond, 20e9),
             figure("n0->n2", Unit::Seconds, 120e-9),
             // A figure between two CPUs is ignored.
-            Measurement::new(GAUGE, MATRIX, "cpu0->cpu1", Unit::Seconds).value(Quoted::Best, 1e-7),
+            Measurement::new(GAUGE, MATRIX, "cpu0->cpu1", Unit::Seconds)
+                .with_value(QuotedStatistic::Best, 1e-7),
         ];
         figures[1].validity.add(status, "other load");
         figures[3].validity.add(Status::Suspect, "other load");
@@ -109,7 +112,7 @@ mod tests {
 
     #[test]
     fn figures_are_grouped_by_access() {
-        let access = MemoryAccess {
+        let access = MemoryAccessSpeed {
             initiator: NumaNodeId(0),
             target: NumaNodeId(2),
             read: Some(BytesPerSec(30e9)),

@@ -15,7 +15,7 @@ use nodegauge_arena::ArenaError;
 use nodegauge_chase::traffic::{self, WorkingSetLoop};
 use nodegauge_kernels::{Kernel, ResidentLoop, Stores};
 use nodegauge_machine::Topology;
-use nodegauge_measure::record::{Cache, Quoted};
+use nodegauge_measure::record::{Cache, QuotedStatistic};
 use nodegauge_measure::schedule::{PredictedTime, RemainingTime, policy};
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, clock};
 use nodegauge_placement::Placement;
@@ -63,7 +63,7 @@ pub(crate) fn reported_caches(topology: &Topology, placement: &Placement) -> Vec
         // The number of threads per cache is known for the last level. For other levels, threads are assumed to be
         // distributed evenly over the cores that share the cache.
         let in_use = if Some(cache.level) == last {
-            topology.llc_in_use(&cpus).map_or(1, |(_, count)| count as u64)
+            topology.llc_bytes_and_count(&cpus).map_or(1, |(_, count)| count as u64)
         } else {
             cores.div_ceil(u64::from(cache.cores.max(1))).max(1)
         };
@@ -206,7 +206,7 @@ impl Mode for Ladder {
                     *set == largest && level.is_some_and(|level| level.reported.is_none());
                 let figure = FigureOutline {
                     name: (set * workers).to_string(),
-                    quoted: Quoted::Best,
+                    quoted: QuotedStatistic::Best,
                     value: TimeConversion::Loop(traffic, limited),
                     config,
                     validity: doubts.clone(),

@@ -17,8 +17,8 @@ use crate::{CurveSetup, Mode, memory_chase, refuse_below, thinned};
 use nodegauge_arena::ArenaError;
 use nodegauge_arena::RequestedPages;
 use nodegauge_arena::supply::default_pages;
-use nodegauge_chase::{ChainPlace, Chase, Cycle, MemoryRegion, SLOTS, is_cached};
-use nodegauge_measure::record::Quoted;
+use nodegauge_chase::{CHAINS_PER_LINE, ChainPosition, Chase, Cycle, MemoryRegion, is_cached};
+use nodegauge_measure::record::QuotedStatistic;
 use nodegauge_measure::schedule::{PredictedTime, RemainingTime, policy};
 use nodegauge_measure::{Bytes, Failure, Notice, clock, stats};
 
@@ -27,13 +27,13 @@ const REGION_OVER_SET: f64 = 1.2;
 
 /// Returns the position of each working set's chain in a common region (an offset, and a word of each line), and the
 /// size of the region. Chains that use the same word do not overlap.
-fn slots(sets: &[u64]) -> (Vec<ChainPlace>, u64) {
-    let mut ends = [0; SLOTS];
+fn slots(sets: &[u64]) -> (Vec<ChainPosition>, u64) {
+    let mut ends = [0; CHAINS_PER_LINE];
     let mut places = Vec::new();
     // The largest working set is placed first, so that the region is only slightly larger than this set.
     for set in sets.iter().rev() {
-        let slot = places.len() % SLOTS;
-        places.push(ChainPlace { offset: ends[slot], slot });
+        let slot = places.len() % CHAINS_PER_LINE;
+        places.push(ChainPosition { offset: ends[slot], slot });
         ends[slot] += set.next_multiple_of(4096);
     }
     places.reverse();
@@ -149,7 +149,7 @@ impl Mode for Latency {
                 };
                 let figure = FigureOutline {
                     name: set.to_string(),
-                    quoted: Quoted::Median,
+                    quoted: QuotedStatistic::Median,
                     value: TimeConversion::Seconds,
                     config,
                     validity: validity.clone(),
@@ -178,10 +178,10 @@ mod tests {
         fn chains_of_one_slot_do_not_overlap(largest in 12u32..34) {
             let sets = ladder::sizes(1 << largest, false);
             let (places, bytes) = slots(&sets);
-            for (i, ChainPlace { offset, slot }) in places.iter().enumerate() {
-                prop_assert!(*slot < SLOTS && offset + sets[i] <= bytes);
+            for (i, ChainPosition { offset, slot }) in places.iter().enumerate() {
+                prop_assert!(*slot < CHAINS_PER_LINE && offset + sets[i] <= bytes);
                 prop_assert_eq!(offset % 4096, 0);
-                for (j, ChainPlace { offset: at, slot: other }) in places.iter().enumerate().take(i) {
+                for (j, ChainPosition { offset: at, slot: other }) in places.iter().enumerate().take(i) {
                     let apart = offset + sets[i] <= *at || at + sets[j] <= *offset;
                     prop_assert!(slot != other || apart);
                 }

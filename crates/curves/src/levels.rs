@@ -28,7 +28,7 @@ pub(crate) struct CurvePoint {
 
 /// Plateau of the curves, i.e. a level of the memory system.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Level {
+pub(crate) struct Plateau {
     /// Index of the first dot of the plateau.
     pub first: usize,
     /// Index of the last dot of the plateau.
@@ -54,7 +54,7 @@ pub(crate) struct NamedLevel {
     /// Name of the level: `L1`, `L2`, ..., `memory`.
     pub name: String,
     /// Plateau of the level.
-    pub level: Level,
+    pub level: Plateau,
     /// Reported cache of the level; `None` for memory.
     pub reported: Option<MachineCache>,
 }
@@ -76,10 +76,10 @@ const MIN_DOTS: usize = 3;
 const MIN_SCATTER: f64 = 0.02;
 /// Maximum ratio between the detected end of a cache's level and the reported size of the cache. Sizes are half an
 /// octave apart, and other data always occupies part of a cache.
-pub(crate) const EDGE_SLACK: f64 = 1.6;
+pub(crate) const MAX_EDGE_RATIO: f64 = 1.6;
 
 /// Returns the plateaus of curves. The dots must be in ascending order of size.
-pub(crate) fn find_levels(dots: &[CurvePoint]) -> Vec<Level> {
+pub(crate) fn find_levels(dots: &[CurvePoint]) -> Vec<Plateau> {
     let curves = Curves::new(dots);
     let pieces = curves.cuts().into_iter().map(|(first, last)| curves.piece(first, last));
     let plateaus = curves.united(pieces).into_iter().filter_map(|piece| curves.plateau(&piece));
@@ -87,7 +87,7 @@ pub(crate) fn find_levels(dots: &[CurvePoint]) -> Vec<Level> {
 }
 
 /// True if the heights of two plateaus differ by less than [`MAX_LEVEL_RATIO`], on average over all curves.
-fn are_alike(x: &Level, y: &Level) -> bool {
+fn are_alike(x: &Plateau, y: &Plateau) -> bool {
     let apart = x.heights.iter().zip(&y.heights).map(|(x, y)| (x - y).abs());
     apart.sum::<f64>() < MAX_LEVEL_RATIO.ln() * x.heights.len() as f64
 }
@@ -162,18 +162,18 @@ impl Curves {
         self.logs.iter().map(|logs| stats::median(&logs[first..=last])).collect()
     }
 
-    fn piece(&self, first: usize, last: usize) -> Level {
-        Level { first, last, heights: self.heights(first, last) }
+    fn piece(&self, first: usize, last: usize) -> Plateau {
+        Plateau { first, last, heights: self.heights(first, last) }
     }
 
     /// True if a dot has the height of a segment.
-    fn is_at(&self, dot: usize, piece: &Level) -> bool {
+    fn is_at(&self, dot: usize, piece: &Plateau) -> bool {
         are_alike(&self.piece(dot, dot), piece)
     }
 
     /// Joins neighbouring segments of nearly the same height, including a few outliers between them.
-    fn united(&self, pieces: impl Iterator<Item = Level>) -> Vec<Level> {
-        pieces.fold(Vec::new(), |mut all: Vec<Level>, next| {
+    fn united(&self, pieces: impl Iterator<Item = Plateau>) -> Vec<Plateau> {
+        pieces.fold(Vec::new(), |mut all: Vec<Plateau>, next| {
             match all.last_mut() {
                 Some(before)
                     if are_alike(before, &next) && next.first - before.last <= MIN_DOTS =>
@@ -187,7 +187,7 @@ impl Curves {
     }
 
     /// Extends plateaus by adjacent dots of the same height, regardless of the segmentation.
-    fn grown(&self, mut plateaus: Vec<Level>) -> Vec<Level> {
+    fn grown(&self, mut plateaus: Vec<Plateau>) -> Vec<Plateau> {
         for i in 0..plateaus.len() {
             let after = i.checked_sub(1).map_or(0, |before| plateaus[before].last + 1);
             let until = plateaus.get(i + 1).map_or(self.dots, |next| next.first);
@@ -204,7 +204,7 @@ impl Curves {
 
     /// Returns the part of a segment between the first and the last dot at its height; `None` if too few dots of the
     /// segment are at this height.
-    fn plateau(&self, piece: &Level) -> Option<Level> {
+    fn plateau(&self, piece: &Plateau) -> Option<Plateau> {
         let flat: Vec<usize> =
             (piece.first..=piece.last).filter(|dot| self.is_at(*dot, piece)).collect();
         let first = *flat.first()?;
@@ -223,7 +223,7 @@ impl Curves {
 /// and memory cannot be distinguished.
 pub(crate) fn name_levels(
     dots: &[CurvePoint],
-    levels: Vec<Level>,
+    levels: Vec<Plateau>,
     reported: &[MachineCache],
     guest: bool,
 ) -> Vec<NamedLevel> {
@@ -233,8 +233,8 @@ pub(crate) fn name_levels(
         let (end, next) = level_end(dots, &level);
         let edge = (end as f64 * next as f64).sqrt();
         let to_the_end = end == next;
-        let past = end as f64 > beyond as f64 * EDGE_SLACK;
-        let fitting = reported.iter().find(|cache| edge <= cache.bytes as f64 * EDGE_SLACK);
+        let past = end as f64 > beyond as f64 * MAX_EDGE_RATIO;
+        let fitting = reported.iter().find(|cache| edge <= cache.bytes as f64 * MAX_EDGE_RATIO);
         let tried = is_mostly_cached(&dots[level.first..=level.last]);
         let cache = match tried {
             Some(true) => fitting.or(reported.last()),
@@ -269,7 +269,7 @@ fn is_mostly_cached(dots: &[CurvePoint]) -> Option<bool> {
 
 /// Returns the last working set of a level and the next larger one. At the end of the curves, both are the last working
 /// set.
-fn level_end(dots: &[CurvePoint], level: &Level) -> (u64, u64) {
+fn level_end(dots: &[CurvePoint], level: &Plateau) -> (u64, u64) {
     let end = dots[level.last].bytes;
     (end, dots.get(level.last + 1).map_or(end, |dot| dot.bytes))
 }
@@ -279,7 +279,7 @@ pub(crate) fn level_at(named: &[NamedLevel], dot: usize) -> Option<&NamedLevel> 
     named.iter().find(|named| (named.level.first..=named.level.last).contains(&dot))
 }
 
-fn length(level: &Level) -> usize {
+fn length(level: &Plateau) -> usize {
     level.last - level.first
 }
 
@@ -320,8 +320,8 @@ pub(crate) fn disagreements(
             named.iter().find(|label| label.reported.is_some_and(|of| of.level == cache.level));
         if let Some(found) = found {
             let (end, next) = level_end(dots, &found.level);
-            let low = end as f64 / EDGE_SLACK;
-            let high = next as f64 * EDGE_SLACK;
+            let low = end as f64 / MAX_EDGE_RATIO;
+            let high = next as f64 * MAX_EDGE_RATIO;
             if (cache.bytes as f64) < low || cache.bytes as f64 > high {
                 let [end, next] = [end, next].map(Bytes);
                 contradictions

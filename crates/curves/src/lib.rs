@@ -27,7 +27,7 @@ mod thinned;
 mod view;
 
 pub use family::NodeChoice;
-pub use gauge::Curves;
+pub use gauge::CurveGauge;
 pub use hwloc::hwloc_xml;
 pub use mix::Mix;
 pub use nodegauge_arena::GAUGE;
@@ -39,9 +39,9 @@ use nodegauge_arena::RequestedPages;
 use nodegauge_arena::supply::{available_memory, default_pages};
 use nodegauge_chase::TIMES_LLC;
 use nodegauge_gauge::roofline::ONE_THREAD_SUFFIX;
-use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
+use nodegauge_gauge::{ExpectedCost, MeasuredNode, PlannedRun};
 use nodegauge_machine::CpuId;
-use nodegauge_measure::schedule::{Budget, Limits, PredictedTime};
+use nodegauge_measure::schedule::{Budget, PredictedTime, RunLimits};
 use nodegauge_measure::stream_rule::CacheCapacity;
 use nodegauge_measure::{Bytes, Failure, Fraction, Notice, NoticeId, Observer, Outcome, Unit};
 use nodegauge_placement::{
@@ -165,7 +165,7 @@ impl CurvePlan {
     /// Fails if the threads cannot be placed, and for the reasons of [`Self::with_placement`].
     pub fn new(
         curve: Curve,
-        site: &Site,
+        site: &MeasuredNode,
         placement: &PlacementOptions,
         options: CurveOptions,
     ) -> Result<Self, Failure> {
@@ -193,7 +193,7 @@ impl CurvePlan {
     /// support the number of threads.
     pub fn with_placement(
         curve: Curve,
-        site: &Site,
+        site: &MeasuredNode,
         placement: Placement,
         options: CurveOptions,
         mut notices: Vec<Notice>,
@@ -231,11 +231,11 @@ impl PlannedRun for CurvePlan {
         ExpectedCost { time: Some(self.options.budget.time), memory: Some(self.mode.memory()) }
     }
 
-    fn figures(&self, site: &Site) -> Vec<PossibleFigures> {
+    fn possible_figures(&self, site: &MeasuredNode) -> Vec<PossibleFigures> {
         let rate = &[Unit::BytesPerSecond];
         let both: &[Unit] = &[Unit::BytesPerSecond, Unit::Seconds];
         let limited = nodegauge_machine::node_bandwidth(&site.machine, &[]).is_some();
-        let test = self.curve.test();
+        let test = self.curve.test_name();
         vec![match self.curve {
             Curve::Ladder => PossibleFigures::new(GAUGE, test, ["65536"], rate)
                 .with_name_rule(|name| name.parse::<u64>().is_ok()),
@@ -244,10 +244,9 @@ impl PlannedRun for CurvePlan {
             Curve::Matrix => PossibleFigures::new(GAUGE, test, ["n0->n0", "cpu0->cpu1"], both)
                 .with_name_rule(|name| name.contains("->"))
                 .with_known_limit(limited),
-            Curve::Loaded => PossibleFigures::new(GAUGE, test, loaded::names(), both),
-            Curve::Mix => {
-                PossibleFigures::new(GAUGE, test, mix::names(), rate).with_known_limit(limited)
-            }
+            Curve::Loaded => PossibleFigures::new(GAUGE, test, loaded::figure_names(), both),
+            Curve::Mix => PossibleFigures::new(GAUGE, test, mix::figure_names(), rate)
+                .with_known_limit(limited),
             Curve::Family => {
                 let mixes = self.options.mixes.iter().map(|mix| mix.name());
                 let mut names = nodegauge_gauge::family::figure_names(mixes);
@@ -270,13 +269,17 @@ impl PlannedRun for CurvePlan {
         format!("the bandwidths{of}")
     }
 
-    fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
+    fn run(
+        self: Box<Self>,
+        site: &MeasuredNode,
+        observer: &mut dyn Observer,
+    ) -> Result<Outcome, Failure> {
         let Self { curve, placement, mut options, mut notices, mut mode } = *self;
-        let limits = Limits::from_budget(options.budget, options.samples);
+        let limits = RunLimits::from_budget(options.budget, options.samples);
         // Earlier curves of the run have used their own shares of the budget.
         let whole = options
             .run_budget
-            .map_or(limits, |all| Limits::from_budget(all, options.samples).from_now());
+            .map_or(limits, |all| RunLimits::from_budget(all, options.samples).from_now());
         let shortened =
             prediction::admit(curve, site, &placement, &mut options, &mut mode, &whole, observer)?;
         notices.extend(shortened);
@@ -306,7 +309,7 @@ pub fn memory_working_set(caches: CacheCapacity) -> Bytes {
 /// Input for the plan of a mode: node, threads and options.
 #[derive(Clone, Copy)]
 pub(crate) struct CurveSetup<'a> {
-    site: &'a Site,
+    site: &'a MeasuredNode,
     placement: &'a Placement,
     options: &'a CurveOptions,
 }
@@ -417,7 +420,7 @@ mod tests {
         let topology = Topology::load(&source).unwrap();
         let mut machine = Machine::default();
         machine.memory.available = available;
-        let site = Site::new(topology, machine, SysRoot::live());
+        let site = MeasuredNode::new(topology, machine, SysRoot::live());
         let threads = if curve == Curve::Latency { 1 } else { 4 };
         let request = PlacementRequest { threads: Some(threads), ..PlacementRequest::default() };
         let placement = nodegauge_placement::plan(&site.topology, &request).unwrap();

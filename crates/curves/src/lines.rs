@@ -13,7 +13,7 @@ use nodegauge_arena::ArenaError;
 use nodegauge_machine::Topology;
 use nodegauge_machine::topology::HardwareThread;
 use nodegauge_measure::quantity::count_in_words;
-use nodegauge_measure::record::{Measurement, Quoted, Status, Validity};
+use nodegauge_measure::record::{Measurement, QuotedStatistic, Status, Validity};
 use nodegauge_measure::regime::MAX_ROUND_TRIP;
 use nodegauge_measure::samples::{Sample, SamplesByRegime};
 use nodegauge_measure::schedule::policy;
@@ -26,10 +26,10 @@ use nodegauge_team::core_to_core::PairCacheLines;
 /// Maximum number of pairs for which all pairs are measured; sufficient for 48 CPUs.
 const ALL_PAIRS: usize = 1200;
 /// Maximum number of measured pairs per class of distance on larger machines.
-pub(crate) const PAIRS_PER_CLASS: usize = 48;
+pub(crate) const MAX_PAIRS_PER_CLASS: usize = 48;
 
 /// Returns the pairs of CPUs to measure, and true if these are all pairs of the allowed CPUs.
-pub(crate) fn pairs(topology: &Topology) -> (Vec<CpuPair>, bool) {
+pub(crate) fn cpu_pairs(topology: &Topology) -> (Vec<CpuPair>, bool) {
     let threads: Vec<&HardwareThread> = topology.allowed_threads().collect();
     let mut all = Vec::new();
     for (i, x) in threads.iter().enumerate() {
@@ -45,7 +45,7 @@ pub(crate) fn pairs(topology: &Topology) -> (Vec<CpuPair>, bool) {
     all.sort_by_key(|pair| pair.distance);
     let mut chosen: Vec<CpuPair> = all
         .chunk_by(|x, y| x.distance == y.distance)
-        .flat_map(|class| class.iter().take(PAIRS_PER_CLASS).copied())
+        .flat_map(|class| class.iter().take(MAX_PAIRS_PER_CLASS).copied())
         .collect();
     chosen.sort_by_key(|pair| (pair.distance, pair.first, pair.second));
     (chosen, false)
@@ -79,7 +79,7 @@ pub(crate) fn measure(run: &mut CurveRun<'_>, pairs: &[CpuPair]) -> Result<(), A
         };
         let figure = FigureOutline {
             name: format!("cpu{}->cpu{}", pair.first.0, pair.second.0),
-            quoted: Quoted::Median,
+            quoted: QuotedStatistic::Median,
             value: TimeConversion::Seconds,
             config,
             validity: Validity::valid(),
@@ -109,7 +109,7 @@ fn with_median(trips: &[f64]) -> Vec<f64> {
 /// Returns the difference between the slowest and the fastest line of a pair, divided by the fastest. The value of a
 /// line is the median of its samples.
 fn spread(judged: &SamplesByRegime, cell: usize) -> Option<f64> {
-    let lines = 1..judged.parts(cell);
+    let lines = 1..judged.part_count(cell);
     let medians: Vec<f64> = lines.map(|line| stats::median(&judged.seconds(cell, line))).collect();
     let fastest = medians.iter().copied().reduce(f64::min)?;
     let slowest = medians.iter().copied().reduce(f64::max)?;
@@ -140,7 +140,7 @@ mod tests {
     fn implausibly_long_latency_is_suspect() {
         let judged = |half: f64| {
             let m = Measurement::new(GAUGE, MATRIX, "cpu0->cpu1", Unit::Seconds);
-            let mut m = m.value(Quoted::Median, half);
+            let mut m = m.with_value(QuotedStatistic::Median, half);
             doubt_long_trip(&mut m);
             m.validity.status
         };
@@ -178,7 +178,7 @@ mod tests {
     #[test]
     fn small_machine_measures_every_pair_once() {
         let machine = topology("synthetic:Package:2 L3Cache:2 Core:2 PU:2");
-        let (pairs, all) = pairs(&machine);
+        let (pairs, all) = cpu_pairs(&machine);
         assert!(all);
         assert_eq!(pairs.len(), 16 * 15 / 2);
         let of = |distance| pairs.iter().filter(|pair| pair.distance == distance).count();
@@ -191,7 +191,7 @@ mod tests {
     fn large_machine_measures_a_sample_per_distance() {
         let machine =
             topology("synthetic:Package:2 NUMANode:4(memory=96GiB) L3Cache:3 Core:8 PU:2");
-        let (pairs, all) = pairs(&machine);
+        let (pairs, all) = cpu_pairs(&machine);
         assert!(!all);
         for distance in [
             Distance::Core,
@@ -201,7 +201,7 @@ mod tests {
             Distance::OtherSocket,
         ] {
             let count = pairs.iter().filter(|pair| pair.distance == distance).count();
-            assert_eq!(count, PAIRS_PER_CLASS, "{distance}");
+            assert_eq!(count, MAX_PAIRS_PER_CLASS, "{distance}");
         }
     }
 }

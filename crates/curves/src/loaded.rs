@@ -8,8 +8,8 @@
 //! would read at s times its full rate. The actual rate is measured.
 
 use nodegauge_analysis::conclusion::Obstacle;
-use nodegauge_chase::{Load, measure_wait_loop_time};
-use nodegauge_gauge::family::{Knee, LOAD_PERCENTS, LoadPoint, knee};
+use nodegauge_chase::{LoadGenerator, measure_wait_loop_time};
+use nodegauge_gauge::family::{Knee, LOAD_PERCENTS, LoadPoint, find_knee};
 use nodegauge_measure::{BytesPerSec, Seconds};
 
 /// Duration of a sample, seconds.
@@ -29,7 +29,7 @@ fn kind_names(kind: &str) -> [String; LOAD_PERCENTS.len()] {
 }
 
 /// Returns the names of all figures.
-pub(super) fn names() -> Vec<String> {
+pub(super) fn figure_names() -> Vec<String> {
     let rates = kind_names("bandwidth").into_iter().skip(1);
     kind_names("latency").into_iter().chain(rates).chain([KNEE_BANDWIDTH.to_owned()]).collect()
 }
@@ -45,7 +45,7 @@ pub(crate) struct LoaderTimes {
 
 impl LoaderTimes {
     /// Returns the times of a load. At full rate, its `loaders` threads together take `per_byte` seconds per byte.
-    pub(crate) fn from_load(load: &Load<'_>, per_byte: f64, loaders: u64) -> Self {
+    pub(crate) fn from_load(load: &LoadGenerator<'_>, per_byte: f64, loaders: u64) -> Self {
         let bytes = load.block_bytes() * loaders;
         Self { block: (bytes as f64 * per_byte).min(1.0), spin: measure_wait_loop_time() }
     }
@@ -74,7 +74,7 @@ pub(crate) fn knee_in_words(curve: &[LoadPoint]) -> Option<String> {
     let last = curve.last()?;
     let doubt_of_ends = [idle, last].into_iter().find_map(|point| point.doubt.clone());
     let idle_words = Seconds(idle.latency);
-    Some(match (knee(curve), doubt_of_ends) {
+    Some(match (find_knee(curve), doubt_of_ends) {
         (Knee::At { rate, doubt: None }, _) => format!(
             "latency is twice the idle latency of {idle_words} when the loaders read at {}",
             BytesPerSec(rate)

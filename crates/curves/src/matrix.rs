@@ -15,9 +15,9 @@ use nodegauge_arena::ArenaError;
 use nodegauge_chase::traffic::{self, WorkingSetLoop};
 use nodegauge_chase::{Chase, MemoryRegion, WitnessedPool};
 use nodegauge_kernels::{self as kernels, Kernel, ResidentLoop, Stores};
-use nodegauge_machine::memory::{FirmwareAccess, firmware_access};
+use nodegauge_machine::memory::{FirmwareMemorySpeed, firmware_memory_speed};
 use nodegauge_machine::{CpuId, NumaNodeId, Topology};
-use nodegauge_measure::record::{Quoted, Status};
+use nodegauge_measure::record::{QuotedStatistic, Status};
 use nodegauge_measure::schedule::{PredictedTime, policy};
 use nodegauge_measure::stream_rule::CacheCapacity;
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId};
@@ -51,7 +51,7 @@ pub(super) struct Matrix {
     /// Bus address of the device for each NUMA node that consists of device memory.
     of_devices: BTreeMap<NumaNodeId, String>,
     /// Values that firmware reports for the memory of NUMA nodes.
-    firmware: BTreeMap<NumaNodeId, FirmwareAccess>,
+    firmware: BTreeMap<NumaNodeId, FirmwareMemorySpeed>,
     /// Size of each region for reading, bytes.
     bytes: u64,
     /// Working set of each chase.
@@ -63,10 +63,10 @@ pub(super) struct Matrix {
 /// Plans the measurement of both matrices.
 pub(super) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<Matrix, Failure> {
     let topology = &setup.site.topology;
-    let (pairs, all) = lines::pairs(topology);
+    let (pairs, all) = lines::cpu_pairs(topology);
     let mut matrix = Matrix { pairs, ..nodes(topology) };
     for node in &matrix.memories {
-        let reported = firmware_access(&setup.site.root, *node);
+        let reported = firmware_memory_speed(&setup.site.root, *node);
         matrix.firmware.extend(reported.map(|access| (*node, access)));
     }
     let least = matrix.readers.iter().map(|readers| readers.cpus.len() as u64 * 4096).max();
@@ -110,7 +110,7 @@ pub(super) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<M
             "core-to-core latency: only {} pairs of CPUs are measured, at most {} per class of \
              distance",
             matrix.pairs.len(),
-            lines::PAIRS_PER_CLASS
+            lines::MAX_PAIRS_PER_CLASS
         ));
     }
     notices.extend(left_out.into_iter().map(|text| notice(NoticeId::LeftOut, text)));
@@ -251,12 +251,13 @@ impl Matrix {
             memories.push(NodeRegions { read, chased });
         }
         let cells = self.cells();
-        let chases: Vec<Chase<'_>> = memories.iter().map(|memory| memory.chased.chase()).collect();
+        let chases: Vec<Chase<'_>> =
+            memories.iter().map(|memory| memory.chased.write_chase()).collect();
         let mut work = Vec::new();
         for (reader, memory) in &cells {
             let chase = chases[*memory].clone();
             let buffers = memories[*memory].read.split(pools[*reader].workers(), self.bytes);
-            let loops = [traffic::read_loop(), writer()];
+            let loops = [traffic::default_read_loop(), writer()];
             work.push((
                 chase,
                 loops.map(|variant| WorkingSetLoop::new(variant, buffers.bytes())),
@@ -264,14 +265,14 @@ impl Matrix {
             ));
         }
         let phase = "measuring all pairs of NUMA nodes, interleaved";
-        let judged = run.take_samples(policy::NODES, cells.len(), phase, |i| {
+        let judged = run.take_samples(policy::NUMA_MATRIX, cells.len(), phase, |i| {
             let (chase, loops, buffers) = &mut work[i];
             let pool = &mut pools[cells[i].0];
             let chaser = &mut chasers[cells[i].0];
             for each in loops.iter_mut() {
                 each.prepare(pool, *buffers)?;
             }
-            let mut sample = traffic::sample(loops, pool, *buffers)?;
+            let mut sample = traffic::take_sample(loops, pool, *buffers)?;
             let chased = chase.take_idle_sample(chaser)?;
             sample.seconds.extend(chased.seconds);
             sample.part_causes.extend(chased.part_causes);
@@ -286,15 +287,20 @@ impl Matrix {
                 let (region, cpus, value, quoted) = match loops.get(part) {
                     Some(traffic) => {
                         let value = TimeConversion::Loop(traffic, true);
-                        (&memory.read, readers.cpus.as_slice(), value, Quoted::Best)
+                        (&memory.read, readers.cpus.as_slice(), value, QuotedStatistic::Best)
                     }
                     None => {
                         let region = &memory.chased.region;
-                        (region, &readers.cpus[..1], TimeConversion::Seconds, Quoted::Median)
+                        (
+                            region,
+                            &readers.cpus[..1],
+                            TimeConversion::Seconds,
+                            QuotedStatistic::Median,
+                        )
                     }
                 };
                 let (pages, mut validity) = run::actual_pages(region.mapping());
-                let got = run::actual_nodes(region.mapping());
+                let got = run::numa_node_shares(region.mapping());
                 let on_node = got.map(|got| got.get(&node.0).copied().unwrap_or_default());
                 if let Some(share) = on_node.filter(|share| share.0 < MIN_LOCAL_SHARE) {
                     let share = share.in_whole_percent();

@@ -9,7 +9,7 @@
 use crate::CurveSetup;
 use crate::run::CurveRun;
 use nodegauge_arena::ArenaError;
-use nodegauge_chase::{ChainPlace, Chase, Cycle, MemoryRegion, WitnessedPool};
+use nodegauge_chase::{ChainPosition, Chase, Cycle, MemoryRegion, WitnessedPool};
 use nodegauge_measure::samples::SamplesByRegime;
 use nodegauge_measure::{Bytes, clock, stats};
 
@@ -24,7 +24,8 @@ const SEARCH: f64 = 0.25;
 /// Returns the median time per load of flushed lines, seconds. `part` is the index of this time in the samples of the
 /// cell.
 pub(crate) fn flushed_load_time(judged: &SamplesByRegime, cell: usize, part: usize) -> Option<f64> {
-    let seconds = if part < judged.parts(cell) { judged.seconds(cell, part) } else { Vec::new() };
+    let seconds =
+        if part < judged.part_count(cell) { judged.seconds(cell, part) } else { Vec::new() };
     Some(stats::median(&seconds)).filter(|seconds| seconds.is_finite())
 }
 
@@ -44,7 +45,7 @@ impl SetRange {
 }
 
 /// Function that maps a region of a given size for the worker that chases through it.
-pub(crate) type MapSet<'a> =
+pub(crate) type RegionMapper<'a> =
     dyn FnMut(&mut WitnessedPool, u64) -> Result<MemoryRegion, ArenaError> + 'a;
 
 /// Memory that a chase visits in a random cycle.
@@ -63,7 +64,7 @@ impl ChasedMemory {
         setup: CurveSetup<'_>,
         pool: &mut WitnessedPool,
         bytes: u64,
-        map: &mut MapSet<'_>,
+        map: &mut RegionMapper<'_>,
     ) -> Result<Self, ArenaError> {
         let region = map(pool, bytes)?;
         let cycle = Cycle::new(bytes, setup.options.order)?;
@@ -78,7 +79,7 @@ impl ChasedMemory {
         run: &CurveRun<'_>,
         sets: SetRange,
         chaser: &mut WitnessedPool,
-        map: &mut MapSet<'_>,
+        map: &mut RegionMapper<'_>,
     ) -> Result<Self, ArenaError> {
         let end = run.limits.budget.mul_f64(SEARCH);
         let mut bytes = sets.min.0;
@@ -101,14 +102,14 @@ impl ChasedMemory {
     }
 
     /// Writes the chain to memory, and returns a chase through it.
-    pub(crate) fn chase(&self) -> Chase<'_> {
+    pub(crate) fn write_chase(&self) -> Chase<'_> {
         // SAFETY: the chain of this cycle is the only data that is written to the region after it was mapped.
-        unsafe { Chase::write(&self.region, ChainPlace::default(), &self.cycle, self.held) }
+        unsafe { Chase::write(&self.region, ChainPosition::default(), &self.cycle, self.held) }
     }
 
     /// True if loads of the chase take less time than loads of flushed lines.
     fn is_cached(&self, pool: &mut WitnessedPool) -> Result<bool, ArenaError> {
-        let mut chase = self.chase();
+        let mut chase = self.write_chase();
         let mut steps = Vec::new();
         let mut flushed = Vec::new();
         for _ in 0..PAIRS {

@@ -79,7 +79,7 @@ impl Mix {
 }
 
 /// Returns the names of all figures.
-pub(super) fn names() -> Vec<&'static str> {
+pub(super) fn figure_names() -> Vec<&'static str> {
     Mix::ALL.iter().map(|mix| mix.name()).collect()
 }
 

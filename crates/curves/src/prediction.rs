@@ -3,9 +3,9 @@
 use crate::run::SMALLER_SET_ADVICE;
 use crate::{Curve, CurveOptions, CurveSetup, Mode, TIMES_LLC, notice, plan_mode};
 use nodegauge_arena::{ArenaError, MemoryRates};
-use nodegauge_gauge::Site;
-use nodegauge_kernels::LINE;
-use nodegauge_measure::schedule::{Limits, Predictable, PredictedTime, policy};
+use nodegauge_gauge::MeasuredNode;
+use nodegauge_kernels::CACHE_LINE_BYTES;
+use nodegauge_measure::schedule::{Predictable, PredictedTime, RunLimits, policy};
 use nodegauge_measure::{Bytes, Notice, NoticeId, Observer};
 use nodegauge_placement::Placement;
 use std::time::Duration;
@@ -46,9 +46,9 @@ impl CurveTimes<'_> {
     pub(crate) fn predict_chase(&self, bytes: Bytes) -> PredictedTime {
         // The cycle is determined and written at random places.
         let set_up = self.rates.touch_time(bytes)
-            + self.rates.dependent_load_time(2 * bytes.0 / LINE as u64);
-        let turn =
-            WARM_PASSES * self.rates.dependent_load_time(bytes.0.min(self.held) / LINE as u64);
+            + self.rates.dependent_load_time(2 * bytes.0 / CACHE_LINE_BYTES as u64);
+        let turn = WARM_PASSES
+            * self.rates.dependent_load_time(bytes.0.min(self.held) / CACHE_LINE_BYTES as u64);
         let rounds = 1 + policy::CURVES_AFTER_SETUP.sufficient_rounds() as u32;
         PredictedTime { min: set_up + MIN_ROUNDS * turn, likely: set_up + rounds * turn }
     }
@@ -57,7 +57,7 @@ impl CurveTimes<'_> {
 /// Curve that has not been set up yet.
 struct PredictedCurve<'a> {
     curve: Curve,
-    site: &'a Site,
+    site: &'a MeasuredNode,
     placement: &'a Placement,
     options: &'a mut CurveOptions,
     mode: &'a mut Box<dyn Mode>,
@@ -107,11 +107,11 @@ impl Predictable for PredictedCurve<'_> {
 /// Fails if the user set the budget and the smallest working set exceeds it.
 pub(crate) fn admit(
     curve: Curve,
-    site: &Site,
+    site: &MeasuredNode,
     placement: &Placement,
     options: &mut CurveOptions,
     mode: &mut Box<dyn Mode>,
-    limits: &Limits,
+    limits: &RunLimits,
     observer: &mut dyn Observer,
 ) -> Result<Option<Notice>, ArenaError> {
     if limits.samples.is_some() {

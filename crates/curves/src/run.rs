@@ -13,16 +13,16 @@ use nodegauge_arena::evidence::{
 use nodegauge_arena::location;
 use nodegauge_arena::names;
 use nodegauge_arena::{NumaConfig, PagesConfig};
-use nodegauge_chase::traffic::{self, CALL_SECONDS, WorkingSetLoop, is_short_call};
+use nodegauge_chase::traffic::{self, MIN_CALL_SECONDS, WorkingSetLoop, is_short_call};
 use nodegauge_chase::{MemoryRegion, RegionBuffers, WitnessedPool};
 use nodegauge_gauge::roofline;
 use nodegauge_gauge::series::Series;
 use nodegauge_kernels::{self as kernels, Kernel, ResidentLoop, Stores};
 use nodegauge_machine::CpuId;
 use nodegauge_measure::notice::add_new;
-use nodegauge_measure::record::{Measurement, Quoted, Status, Validity};
+use nodegauge_measure::record::{Measurement, QuotedStatistic, Status, Validity};
 use nodegauge_measure::samples::{Sample, SamplesByRegime};
-use nodegauge_measure::schedule::{Limits, RepetitionPolicy, Schedule, Turn, policy};
+use nodegauge_measure::schedule::{RepetitionPolicy, RunLimits, Schedule, Turn, policy};
 use nodegauge_measure::{
     BytesPerSec, Failure, Fraction, NoticeId, Observer, Outcome, Seconds, Unit,
 };
@@ -39,15 +39,15 @@ const TRIAL_PART: usize = 8 << 20;
 
 impl Curve {
     /// Returns the test name of the figures.
-    pub(crate) fn test(self) -> &'static str {
+    pub(crate) fn test_name(self) -> &'static str {
         match self {
-            Self::Ceilings => roofline::BANDWIDTH,
+            Self::Ceilings => roofline::BANDWIDTH_TEST,
             Self::Ladder => names::LADDER,
             Self::Latency => names::LATENCY,
             Self::Matrix => names::MATRIX,
             Self::Loaded => names::LOADED,
             Self::Mix => names::MIX,
-            Self::Family => names::FAMILY,
+            Self::Family => names::CURVE_FAMILY,
             Self::Scaling => names::SCALING,
         }
     }
@@ -62,7 +62,7 @@ impl Curve {
 pub(crate) struct CurveRun<'a> {
     pub curve: Curve,
     pub setup: CurveSetup<'a>,
-    pub limits: Limits,
+    pub limits: RunLimits,
     pub observer: &'a mut dyn Observer,
     pub outcome: Outcome,
 }
@@ -98,7 +98,7 @@ impl Deref for TimedCells {
 /// Properties of a figure without its samples.
 pub(crate) struct FigureOutline<'a> {
     pub name: String,
-    pub quoted: Quoted,
+    pub quoted: QuotedStatistic,
     pub value: TimeConversion<'a>,
     pub config: CurveConfig,
     /// Validity so far, with its reasons.
@@ -133,7 +133,7 @@ impl CurveRun<'_> {
             self.observer,
             None,
         )?;
-        series.end(&mut self.outcome);
+        series.store_end(&mut self.outcome);
         let regime = series.samples_by_regime(&self.known_trips());
         self.outcome.findings.extend(regime_finding(&regime.trips, self.setup.is_guest()));
         Ok(TimedCells { regime, series })
@@ -206,16 +206,16 @@ impl CurveRun<'_> {
             variants.iter().map(|variant| WorkingSetLoop::new(*variant, bytes)).collect();
         let trial = RepetitionPolicy {
             measurement_share: Fraction(until * policy::CURVES.choice_share.0),
-            ..policy::LOOPS
+            ..policy::LOOP_CHOICE
         };
-        let limits = Limits { samples: None, ..self.limits };
+        let limits = RunLimits { samples: None, ..self.limits };
         // The trial belongs to the set-up: its failure ends the run, whereas a failure in a series keeps part of the
         // run.
         let mut schedule = Schedule::new(trial, limits, field.len());
         let mut trials = 0..;
         schedule.run(self.observer, None, |turn| -> Result<_, ArenaError> {
             let shift = trials.next().filter(|_| beyond);
-            let seconds = field[turn.cell].trial(pool, buffers, shift)?;
+            let seconds = field[turn.cell].run_trial(pool, buffers, shift)?;
             Ok(vec![Sample::from_times(vec![seconds])])
         })?;
         let times: Vec<f64> = schedule.samples.iter().map(|samples| shortest(samples)).collect();
@@ -229,7 +229,7 @@ impl CurveRun<'_> {
     fn is_chosen_late(&mut self, until: f64) -> bool {
         let whole = self.setup.options.run_budget.unwrap_or(self.setup.options.budget);
         let end = self.limits.budget.mul_f64(until * policy::CURVES.choice_share.0);
-        let of_whole = Limits { is_set_by_user: whole.is_set_by_user, ..self.limits };
+        let of_whole = RunLimits { is_set_by_user: whole.is_set_by_user, ..self.limits };
         let is_late = of_whole.must_be_kept() && self.limits.elapsed() >= end;
         if is_late {
             let text = "no time left to compare the loops of each kernel: some were chosen by \
@@ -256,7 +256,7 @@ impl CurveRun<'_> {
             pages: Some(pages),
             numa: Some(NumaConfig {
                 asked: self.setup.options.policy.to_string(),
-                got: actual_nodes(region.mapping()),
+                got: numa_node_shares(region.mapping()),
                 ..NumaConfig::default()
             }),
             ..CurveConfig::default()
@@ -300,7 +300,7 @@ impl CurveRun<'_> {
             config.add_loop(traffic);
             if let TimeConversion::Loop(_, true) = value {
                 let allocates = self.setup.site.machine.processor.write_allocate == Some(true);
-                m = m.traffic(traffic.memory_traffic(reported_value, allocates));
+                m = m.with_traffic(traffic.memory_traffic(reported_value, allocates));
                 m = add_memory_limit(m, &self.setup.site.machine, config.numa.as_ref());
             }
             if let Some(wrong) = &traffic.wrong_value {
@@ -327,7 +327,7 @@ impl CurveRun<'_> {
         config.engine = Some("native".to_owned());
         config.stopped = self.outcome.stop.map(|stop| stop.to_string());
         config.round_trip_s = Some(timed.group.round_trip).filter(|trip| trip.is_finite());
-        let m = judged.series.judge_figure(cell, m.config(&config).with_validity(validity));
+        let m = judged.series.judge_figure(cell, m.with_config(&config).with_validity(validity));
         self.outcome.measurements.push(m);
         true
     }
@@ -341,17 +341,19 @@ impl CurveRun<'_> {
     ) -> Measurement {
         let (test, unit) = self.test_and_unit(figure.value);
         let m = Measurement::new(self.curve.gauge(), test, figure.name, unit);
-        judged.series.judge_figure(cell, m.config(&figure.config).with_validity(figure.validity))
+        judged
+            .series
+            .judge_figure(cell, m.with_config(&figure.config).with_validity(figure.validity))
     }
 
     /// Returns the test and the unit of a figure.
     fn test_and_unit(&self, value: TimeConversion<'_>) -> (&'static str, Unit) {
         match value {
-            TimeConversion::Seconds => (self.curve.test(), Unit::Seconds),
+            TimeConversion::Seconds => (self.curve.test_name(), Unit::Seconds),
             TimeConversion::Rate | TimeConversion::Loop(..) => {
-                (self.curve.test(), Unit::BytesPerSecond)
+                (self.curve.test_name(), Unit::BytesPerSecond)
             }
-            TimeConversion::Work(_) => (roofline::KERNEL, Unit::FlopsPerSecond),
+            TimeConversion::Work(_) => (roofline::KERNEL_TEST, Unit::FlopsPerSecond),
         }
     }
 
@@ -386,8 +388,8 @@ impl CurveRun<'_> {
 }
 
 /// Returns the share of a mapping on each NUMA node; `None` if the kernel does not report it.
-pub(crate) fn actual_nodes(mapping: &PagedMapping) -> Option<BTreeMap<u32, Fraction>> {
-    let (start, length) = mapping.range();
+pub(crate) fn numa_node_shares(mapping: &PagedMapping) -> Option<BTreeMap<u32, Fraction>> {
+    let (start, length) = mapping.address_and_length();
     let got = location::range_shares(start, length)?;
     Some(got.into_iter().map(|(node, share)| (node.0, share)).collect())
 }
@@ -412,7 +414,7 @@ fn short_call(traffic: &WorkingSetLoop, seconds: f64) -> Option<String> {
             "a timed call takes only {} instead of {}, so the start and the end of the threads \
              add to its time",
             Seconds(call),
-            Seconds(CALL_SECONDS)
+            Seconds(MIN_CALL_SECONDS)
         )
     })
 }

@@ -28,11 +28,11 @@ use nodegauge_arena::names::{PREDICTION, SCALING};
 use nodegauge_chase::traffic::{self, WorkingSetLoop};
 use nodegauge_chase::{MemoryRegion, RegionBuffers, TIMES_LLC, WitnessedPool};
 use nodegauge_gauge::family::SATURATED_PREFIX;
-use nodegauge_gauge::roofline::MEMORY;
+use nodegauge_gauge::roofline::MEMORY_LEVEL;
 use nodegauge_kernels::{Element, Kernel, Stores};
 use nodegauge_machine::{CpuId, Topology};
 use nodegauge_measure::quantity::count_in_words;
-use nodegauge_measure::record::{Measurement, Quoted, Validity};
+use nodegauge_measure::record::{Measurement, QuotedStatistic, Validity};
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::{PredictedTime, RemainingTime, policy};
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Unit, clock};
@@ -43,7 +43,7 @@ use std::collections::BTreeSet;
 pub(crate) const KERNELS: [Kernel; 6] =
     [Kernel::Copy, Kernel::Scale, Kernel::Add, Kernel::Triad, Kernel::Read, Kernel::Write];
 /// Kernels that are measured on one core in each level.
-pub(crate) const CORE_KERNELS: [Kernel; 4] =
+pub(crate) const ONE_CORE_KERNELS: [Kernel; 4] =
     [Kernel::Read, Kernel::Write, Kernel::Copy, Kernel::Triad];
 /// Mixes that the kernels have with regular stores.
 const MIXES: [Mix; 4] = [Mix::Reads, Mix::ThreeToOne, Mix::TwoToOne, Mix::OneToOne];
@@ -55,7 +55,7 @@ const EACH_UP_TO: usize = 8;
 /// most six kernels, and 5^(6 x 64) is below the largest `f64`.
 const TURNS_PER_REFILL: u32 = 64;
 /// Part of the figure names for one core, between the kernel and the level.
-pub(crate) const ONE_CORE: &str = "_one_";
+pub(crate) const ONE_CORE_INFIX: &str = "_one_";
 
 /// Returns the figure name of a kernel with a number of threads, e.g. `copy_2`.
 pub(crate) fn figure_name(kernel: Kernel, threads: usize) -> String {
@@ -64,13 +64,13 @@ pub(crate) fn figure_name(kernel: Kernel, threads: usize) -> String {
 
 /// Returns the figure name of a kernel on one core in a level, e.g. `copy_one_L2`.
 pub(crate) fn one_core_figure_name(kernel: Kernel, level: &str) -> String {
-    format!("{kernel}{ONE_CORE}{level}")
+    format!("{kernel}{ONE_CORE_INFIX}{level}")
 }
 
 /// True if a figure name is of one of three kinds: a kernel with a number of threads, a kernel on one core, or a mix.
 pub(crate) fn is_figure_name(name: &str) -> bool {
     let threads = name.rsplit_once('_').is_some_and(|(_, count)| count.parse::<u32>().is_ok());
-    threads || name.contains(ONE_CORE) || name.starts_with(SATURATED_PREFIX)
+    threads || name.contains(ONE_CORE_INFIX) || name.starts_with(SATURATED_PREFIX)
 }
 
 /// Returns the mix of lines that a kernel moves with regular stores, including lines that are read only to be
@@ -257,8 +257,10 @@ impl ScalingRun<'_> {
         let loops = &self.loops[number];
         let pool = &mut self.pools[pool];
         match cell {
-            ScalingCell::OneCore(level) => self.levels[level].sample(loops, pool, self.buffers),
-            _ => traffic::sample(loops, pool, self.buffers),
+            ScalingCell::OneCore(level) => {
+                self.levels[level].take_sample(loops, pool, self.buffers)
+            }
+            _ => traffic::take_sample(loops, pool, self.buffers),
         }
     }
 }
@@ -292,7 +294,7 @@ impl Scaling {
             each.prepare(of.last(), buffers)?;
         }
         for (number, level) in self.levels.iter().enumerate() {
-            let mut loops = with_kernels(&prepared, &CORE_KERNELS);
+            let mut loops = with_kernels(&prepared, &ONE_CORE_KERNELS);
             if level.working_set != self.set {
                 for each in &mut loops {
                     *each = WorkingSetLoop::new(each.variant(), level.working_set as usize);
@@ -354,7 +356,7 @@ impl Scaling {
         let cpus: Vec<CpuId> = places[..pool.workers()].concat();
         let caches = run.setup.site.cache_capacity(&cpus);
         if arrays.0 < TIMES_LLC * caches.bytes().map_or(0, |llc| llc.0) {
-            validity.suspect(format!(
+            validity.mark_suspect(format!(
                 "working sets of {arrays} are smaller than four times the last-level caches in use, \
                  which hold part of them"
             ));
@@ -413,7 +415,7 @@ impl Scaling {
                 config.array_bytes = Some(traffic.array_bytes());
                 let figure = FigureOutline {
                     name,
-                    quoted: Quoted::Best,
+                    quoted: QuotedStatistic::Best,
                     value: TimeConversion::Loop(traffic, in_memory),
                     config,
                     validity,
@@ -435,7 +437,7 @@ impl Scaling {
                 let inputs = PredictionInputs::find(&run.outcome.measurements, kernel);
                 let name = figure_name(kernel, *count);
                 let mut own = run.outcome.measurements.iter();
-                let measured = own.find(|m| m.test == run.curve.test() && m.name == name);
+                let measured = own.find(|m| m.test == run.curve.test_name() && m.name == name);
                 if let (Some(inputs), Some(measured)) = (inputs, measured) {
                     predictions.push(inputs.figure(measured, &running, &all));
                 }
@@ -467,7 +469,7 @@ impl<'a> PredictionInputs<'a> {
     fn find(figures: &'a [Measurement], kernel: Kernel) -> Option<Self> {
         let mix = kernel_mix(kernel)?;
         let one_core =
-            measured_figure(figures, &one_core_figure_name(one_core_kernel(kernel), MEMORY))?;
+            measured_figure(figures, &one_core_figure_name(one_core_kernel(kernel), MEMORY_LEVEL))?;
         let all = measured_figure(figures, &format!("{SATURATED_PREFIX}{mix}"))?;
         Some(Self { kernel, mix, one_core, all })
     }
@@ -505,7 +507,7 @@ impl<'a> PredictionInputs<'a> {
         for reason in &all.validity.reasons {
             validity.add(all.validity.status, reason.clone());
         }
-        m.value(Quoted::Single, rate).config(&config).with_validity(validity)
+        m.with_value(QuotedStatistic::Single, rate).with_config(&config).with_validity(validity)
     }
 }
 
@@ -585,7 +587,7 @@ mod tests {
         assert_eq!(names, ["2:1", "2:1", "3:1", "3:1", "1:0", "1:1"]);
         for kernel in KERNELS {
             let other = one_core_kernel(kernel);
-            assert!(CORE_KERNELS.contains(&other));
+            assert!(ONE_CORE_KERNELS.contains(&other));
             assert_eq!(kernel_mix(other), kernel_mix(kernel));
             assert_eq!(other.counted_bytes(Element::F64), kernel.counted_bytes(Element::F64));
         }

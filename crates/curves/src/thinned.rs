@@ -109,7 +109,7 @@ mod tests {
     use crate::ladder::sizes;
     use nodegauge_measure::progress::SilentObserver;
     use nodegauge_measure::samples::Sample;
-    use nodegauge_measure::schedule::{Limits, Schedule, WarmUp, policy};
+    use nodegauge_measure::schedule::{RunLimits, Schedule, WarmUp, policy};
     use std::convert::Infallible;
 
     /// Simulates a run of `budget` seconds on a machine whose caches hold 32 KiB, 1 MiB and 32 MiB. The set-up takes
@@ -122,7 +122,7 @@ mod tests {
             let level = [32 << 10, 1 << 20, 32 << 20].iter().filter(|cache| set > **cache).count();
             1e-3 + set as f64 * byte * [0.05, 0.2, 0.5, 1.0][level]
         };
-        let limits = Limits::new(Duration::from_secs_f64(budget), None);
+        let limits = RunLimits::new(Duration::from_secs_f64(budget), None);
         let (time, mut notices) =
             (RemainingTime::new(&policy::CURVES_AFTER_SETUP, &limits), Vec::new());
         let taken = set_up(&sets, time, &mut SilentObserver, &mut notices, |i| {

@@ -9,18 +9,20 @@ pub(crate) use conclusion::conclusion;
 
 use crate::GAUGE;
 use crate::config::CurveConfig;
-use crate::levels::{EDGE_SLACK, difference_reason};
+use crate::levels::{MAX_EDGE_RATIO, difference_reason};
 use crate::memory_chase::MIN_MEMORY_RATIO;
 use nodegauge_analysis::conclusion::Obstacle;
-use nodegauge_arena::names::{FAMILY, LADDER, LATENCY, LOADED, MATRIX, MIX, PREDICTION, SCALING};
+use nodegauge_arena::names::{
+    CURVE_FAMILY, LADDER, LATENCY, LOADED, MATRIX, MIX, PREDICTION, SCALING,
+};
 use nodegauge_arena::words::pages as pages_in_words;
 use nodegauge_chase::is_cached;
 use nodegauge_chase::traffic::is_short_call;
 use nodegauge_gauge::view::sentence::{enumeration, verb_form};
 use nodegauge_gauge::view::words::{self, count_with_noun};
 use nodegauge_gauge::view::{
-    Block, Chart, ChartBar, ChartSeries, ColumnList, ColumnUnit, Guide, Picture, Scale, Section,
-    Table, TableCell, distinct, group_by_key, plain_table,
+    AxisQuantity, Block, Chart, ChartBar, ChartSeries, ColumnList, ColumnUnit, Guide, Picture,
+    Section, Table, TableCell, distinct, group_by_key, plain_table,
 };
 use nodegauge_measure::record::{Measurement, Record, Status};
 use nodegauge_measure::stats::{self, Summary};
@@ -38,10 +40,10 @@ type View = fn(&[CurvesFigure<'_>], &mut Section);
 const TESTS: [(&str, Shows, View); 8] = [
     (LADDER, |(_, c)| c.set_bytes.is_some() && c.kernel.is_some(), ladder),
     (LATENCY, |(_, c)| c.set_bytes.is_some() && c.pages.is_some(), latency),
-    (MATRIX, |of| matrix::pair(of).is_some(), matrix::add_view),
+    (MATRIX, |of| matrix::source_and_target(of).is_some(), matrix::add_view),
     (LOADED, |(_, c)| c.load_share.is_some() || c.basis.is_some(), loaded),
     (MIX, |_| true, mix),
-    (FAMILY, family::can_show, family::add_view),
+    (CURVE_FAMILY, family::can_show, family::add_view),
     (PREDICTION, scaling::can_show, scaling::add_prediction),
     (SCALING, scaling::can_show, scaling::add_view),
 ];
@@ -275,7 +277,7 @@ impl<'a> Curves<'a> {
             };
             let mut sets = curve.iter().filter_map(|(_, config)| config.set_bytes);
             let next = sets.find(|set| *set > last);
-            if next.is_some_and(|next| next as f64 * EDGE_SLACK < cache.bytes() as f64) {
+            if next.is_some_and(|next| next as f64 * MAX_EDGE_RATIO < cache.bytes() as f64) {
                 outgrown.push((cache, Bytes(last)));
             }
         }
@@ -387,8 +389,8 @@ impl<'a> Curves<'a> {
         section.push(columns.table(&self.sets)).push_gap().push(Chart {
             title: format!("{what} over the size of the working set"),
             names: [set_axis, ""],
-            x: Scale::Bytes,
-            y: if is_rate { Scale::Rate(unit) } else { Scale::Nanoseconds },
+            x: AxisQuantity::Bytes,
+            y: if is_rate { AxisQuantity::Rate(unit) } else { AxisQuantity::Nanoseconds },
             ticks: ticks.take_while(|tick| *tick <= last).collect(),
             series: self.kinds.iter().map(|kind| self.series(kind, suffix)).collect(),
             marks: marks.collect(),
@@ -536,7 +538,7 @@ fn loaded(of: &[CurvesFigure<'_>], section: &mut Section) {
         .values("95 %", ColumnUnit::NANOSECONDS, |(m, _)| Some(m.summary.as_ref()?.p95))
         .right_or_dash("x idle", |(m, _)| Some(format!("{:.2}", m.value? / idle?)))
         .left("", |(m, _)| TableCell::bar(Fraction(m.value.unwrap_or(0.0) / most)));
-    let table = columns.table(steps.iter().copied()).longest_bar(LONGEST_BAR);
+    let table = columns.table(steps.iter().copied()).with_max_bar_length(LONGEST_BAR);
     let name = "ns by read rate of the loaders".to_owned();
     let mut curve = ChartSeries { mark: '*', name, ..ChartSeries::default() };
     for (m, config) in &steps {
@@ -562,8 +564,8 @@ fn loaded(of: &[CurvesFigure<'_>], section: &mut Section) {
     section.push(table).push_gap().push(Chart {
         title: "memory latency under load".to_owned(),
         names: ["rate of the loading threads", ""],
-        x: Scale::Rate(Unit::BytesPerSecond),
-        y: Scale::Nanoseconds,
+        x: AxisQuantity::Rate(Unit::BytesPerSecond),
+        y: AxisQuantity::Nanoseconds,
         ticks,
         series: vec![curve],
         guides,
@@ -597,7 +599,7 @@ fn mix(of: &[CurvesFigure<'_>], section: &mut Section) {
         .limit_share()
         .left("loop", |(_, config)| {
             let CurveConfig { stores, isa, unroll, side_by_side, .. } = config;
-            words::native_loop(stores.as_deref(), isa.as_deref(), *unroll, *side_by_side)
+            words::native_loop_in_words(stores.as_deref(), isa.as_deref(), *unroll, *side_by_side)
         })
         .left("", |(m, _)| TableCell::bar(Fraction(m.value.unwrap_or(0.0) / most)));
     let limit = match of[0].0.limit.as_ref() {
@@ -605,7 +607,7 @@ fn mix(of: &[CurvesFigure<'_>], section: &mut Section) {
         None => "unknown".to_owned(),
     };
     let heading = format!("GB/s; of limit: {limit}");
-    let table = columns.grouped_table([(heading, of)]).longest_bar(LONGEST_BAR);
+    let table = columns.grouped_table([(heading, of)]).with_max_bar_length(LONGEST_BAR);
     let text = "mix: lines read : lines written; -nt: with non-temporal stores; loop: stores, instruction set, \
                 unroll factor (u), pages side by side (p)"
         .to_owned();
@@ -621,7 +623,7 @@ fn mix(of: &[CurvesFigure<'_>], section: &mut Section) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nodegauge_measure::record::Quoted;
+    use nodegauge_measure::record::QuotedStatistic;
 
     /// Two threads share a cache of 32 MiB; the record contains the share of one thread.
     #[test]
@@ -636,7 +638,7 @@ mod tests {
                 level_reported_bytes: level.map(|_| 16 << 20),
                 ..CurveConfig::default()
             };
-            (m.value(Quoted::Median, 1e-9), config)
+            (m.with_value(QuotedStatistic::Median, 1e-9), config)
         };
         let outgrown = |end: u64| -> Vec<(u64, Bytes)> {
             let sets = [1, 2, 4, 8, 16, 32];
@@ -665,7 +667,7 @@ mod tests {
                 repeats: Some(repeats),
                 ..CurveConfig::default()
             };
-            (m.value(Quoted::Best, gb * 1e9), config)
+            (m.with_value(QuotedStatistic::Best, gb * 1e9), config)
         };
         // Only the third set is slower than both a smaller and a larger set.
         let mut own = [(1, 60.0), (2, 50.0), (4, 12.0), (8, 40.0), (16, 20.0)]
@@ -699,7 +701,7 @@ mod tests {
         own[2] = figure(4, 30.0, 1);
         let (_, short) = shown(&own);
         assert!(short[0].contains("; the timed calls took at most 139.8 us, so"), "{short:?}");
-        own[2].0.validity.suspect("disturbed");
+        own[2].0.validity.mark_suspect("disturbed");
         assert!(shown(&own).0.is_empty());
     }
 

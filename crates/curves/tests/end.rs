@@ -2,7 +2,7 @@
 //! program.
 
 use nodegauge_curves::{Curve, CurveOptions, CurvePlan};
-use nodegauge_gauge::{PlannedRun, Site};
+use nodegauge_gauge::{MeasuredNode, PlannedRun};
 use nodegauge_machine::{SysRoot, Topology, TopologySource};
 use nodegauge_measure::record::Machine;
 use nodegauge_measure::{Bytes, Observer};
@@ -36,7 +36,7 @@ fn interruption_during_set_up_ends_the_measurement_of_ceilings() {
     let topology = Topology::load(&source).unwrap();
     let mut machine = Machine::default();
     machine.memory.available = Some(1 << 34);
-    let site = Site::new(topology, machine, SysRoot::live());
+    let site = MeasuredNode::new(topology, machine, SysRoot::live());
     let request = PlacementRequest { threads: Some(1), ..PlacementRequest::default() };
     let placement = nodegauge_placement::plan(&site.topology, &request).unwrap();
     let options = CurveOptions {

@@ -63,7 +63,7 @@ impl Recording {
 
 /// Runs the loop for this time and records its detours.
 #[inline(never)]
-pub fn record(time: Duration) -> Recording {
+pub fn record_detours(time: Duration) -> Recording {
     let pass = usual_pass();
     let limit = MIN_DETOUR_RATIO * pass;
     let end = nanoseconds(time);
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn recording_lasts_requested_time() {
-        let recording = record(Duration::from_millis(20));
+        let recording = record_detours(Duration::from_millis(20));
         assert!(recording.elapsed >= 20_000_000);
         assert!(recording.lost_time() <= recording.elapsed);
         assert!(

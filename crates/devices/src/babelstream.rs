@@ -10,7 +10,7 @@ use crate::names::STREAM;
 use nodegauge_gauge::readers::RunMark;
 use nodegauge_kernels::{Element, Kernel};
 use nodegauge_measure::quantity::count_in_words;
-use nodegauge_measure::record::{Category, Measurement, Quoted, Validity};
+use nodegauge_measure::record::{Category, Measurement, QuotedStatistic, Validity};
 use nodegauge_measure::{BytesPerSec, Seconds, Unit, UnitPrefix, printed};
 use std::fmt;
 
@@ -102,19 +102,19 @@ impl BabelStreamOutput {
     }
 
     fn parse(text: &str) -> Result<Self, String> {
-        let running = key_value(text, "Running");
+        let running = value_after_key(text, "Running");
         let mut found = Self {
-            version: key_value(text, "Version:"),
-            model: key_value(text, "Implementation:"),
+            version: value_after_key(text, "Version:"),
+            model: value_after_key(text, "Implementation:"),
             device: text.lines().find_map(|line| {
                 let (_, name) = line.trim().strip_prefix("Using ")?.split_once("device ")?;
                 Some(name.trim().to_owned())
             }),
-            element: match key_value(text, "Precision:").as_deref() {
+            element: match value_after_key(text, "Precision:").as_deref() {
                 Some("float") => Element::F32,
                 _ => Element::F64,
             },
-            elements: key_value(text, "Number of elements:")
+            elements: value_after_key(text, "Number of elements:")
                 .and_then(|n| n.parse().ok())
                 .unwrap_or(0),
             elements_error: 0.0,
@@ -129,7 +129,7 @@ impl BabelStreamOutput {
         };
         if found.elements == 0
             && let Some((bytes, error)) =
-                key_value(text, "Array size:").as_deref().and_then(array_size)
+                value_after_key(text, "Array size:").as_deref().and_then(array_size)
         {
             found.elements = (bytes / found.element.bytes() as f64).round() as u64;
             found.elements_error = error;
@@ -200,7 +200,7 @@ impl BabelStreamOutput {
     fn with_total(mut self, text: &str) -> Result<Self, String> {
         let text = printed::whole_lines(text);
         let number = |key: &str| -> Option<(f64, f64)> {
-            let word = key_value(text, key)?;
+            let word = value_after_key(text, key)?;
             let decimals = word.split_once('.').map_or(0, |(_, digits)| digits.len());
             Some((word.parse().ok()?, 0.6 * 0.1f64.powi(i32::try_from(decimals).ok()?)))
         };
@@ -269,7 +269,7 @@ impl BabelStreamOutput {
             let all = count_in_words(kernels + missing, "kernel");
             format!(
                 "the table has {kernels} of {all}: {}, or only some kernels were selected",
-                printed::POSSIBLY_TRUNCATED
+                printed::TRUNCATION_REASON
             )
         })
     }
@@ -290,24 +290,27 @@ impl BabelStreamOutput {
         };
         let mut validity = Validity::valid();
         if let Some(failed) = &self.failed {
-            validity.invalid(failed.clone());
+            validity.mark_invalid(failed.clone());
         }
         if let Some(reason) = self.incomplete_reason() {
-            validity.suspect(reason);
+            validity.mark_suspect(reason);
         }
         let mut all = Vec::with_capacity(self.lines.len());
         for line in &self.lines {
             let m = Measurement::new(GAUGE, STREAM, line.kernel.name(), Unit::BytesPerSecond)
-                .category(Category::Reference)
-                .value(if self.is_total { Quoted::Mean } else { Quoted::Best }, line.rate.0);
-            all.push(m.config(&config).with_validity(validity.clone()));
+                .with_category(Category::Reference)
+                .with_value(
+                    if self.is_total { QuotedStatistic::Mean } else { QuotedStatistic::Best },
+                    line.rate.0,
+                );
+            all.push(m.with_config(&config).with_validity(validity.clone()));
         }
         all
     }
 }
 
 /// Returns the text after a key at the beginning of a line.
-pub(crate) fn key_value(text: &str, key: &str) -> Option<String> {
+pub(crate) fn value_after_key(text: &str, key: &str) -> Option<String> {
     let value = text.lines().find_map(|line| line.trim().strip_prefix(key))?;
     Some(value.trim().to_owned())
 }
@@ -489,7 +492,7 @@ mod tests {
             let all = read(whole).measurements(None);
             assert_eq!(
                 (all.len(), all[0].value, all[0].quoted),
-                (1, Some(184.281e9), Quoted::Mean)
+                (1, Some(184.281e9), QuotedStatistic::Mean)
             );
             let wrong = whole.replace("184.281", "185.281");
             let error = BabelStreamOutput::read(&wrong).unwrap().unwrap_err();

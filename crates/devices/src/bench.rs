@@ -4,8 +4,8 @@ use crate::driver::{
     Arg, BufferCopy, DeviceBuffer, DeviceError, DeviceKernel as Loop, DeviceProgram, HostMemory,
     LaunchGrid, OpenDevice, Queue,
 };
-use crate::info::{Class, DeviceInfo};
-use crate::kernels::{self, CHECK, FILL, KernelSource, LARGEST_SUM_GROUP, TILE};
+use crate::info::{DeviceClass, DeviceInfo};
+use crate::kernels::{self, CHECK, FILL, KernelSource, LARGEST_SUM_GROUP, LENGTH_DIVISOR};
 use nodegauge_arena::{PagesConfig, RequestedPages};
 use nodegauge_kernels::values::ExpectedValues;
 use nodegauge_kernels::{Element, Kernel, SCALAR, array_count};
@@ -73,8 +73,8 @@ const CPU_SHAPES: [(u32, u32, usize, Option<usize>); 10] = [
 ];
 
 /// Returns all candidate shapes for devices of a class.
-pub fn shapes(class: Class) -> impl Iterator<Item = LoopShape> {
-    let all = if class == Class::Cpu { &CPU_SHAPES[..] } else { &GPU_SHAPES[..] };
+pub fn shapes(class: DeviceClass) -> impl Iterator<Item = LoopShape> {
+    let all = if class == DeviceClass::Cpu { &CPU_SHAPES[..] } else { &GPU_SHAPES[..] };
     all.iter().copied().map(|(width, vectors, group, strided)| LoopShape {
         width,
         vectors,
@@ -90,7 +90,7 @@ fn sums_memory(device: &Rc<dyn OpenDevice>, pinned: bool) -> Result<HostMemory, 
 
 impl LoopShape {
     /// Returns the shapes that a kernel can have on a device. Reductions require a grid-stride loop.
-    pub fn for_kernel(kernel: Kernel, device: &DeviceInfo) -> Vec<Self> {
+    pub fn candidates_for_kernel(kernel: Kernel, device: &DeviceInfo) -> Vec<Self> {
         let largest_group = device.largest_group.max(1);
         let mut shapes: Vec<Self> = shapes(device.class)
             .filter(|shape| match (shape.group, kernel.writes()) {
@@ -131,7 +131,7 @@ impl LoopShape {
 
 /// Result of the verification of array elements.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct VerifiedElements {
+pub struct ElementVerification {
     /// Number of times that all elements were verified.
     pub checks: u64,
     /// Number of elements that deviate by more than the tolerance.
@@ -146,10 +146,10 @@ pub struct VerifiedElements {
 pub struct DeviceArrays {
     /// Type of the elements.
     pub element: Element,
-    /// Number of elements per array; a multiple of [`TILE`].
+    /// Number of elements per array; a multiple of [`LENGTH_DIVISOR`].
     pub elements: u64,
     /// Result of all verifications so far.
-    pub checked: VerifiedElements,
+    pub checked: ElementVerification,
     values: ExpectedValues,
     loops: HashMap<(KernelSource, String), Loop>,
     programs: HashMap<KernelSource, DeviceProgram>,
@@ -177,11 +177,11 @@ impl DeviceArrays {
         element: Element,
         elements: u64,
     ) -> Result<Self, DeviceError> {
-        let elements = (elements / TILE).max(1) * TILE;
+        let elements = (elements / LENGTH_DIVISOR).max(1) * LENGTH_DIVISOR;
         let bytes = (elements * element.bytes()) as usize;
         let count = array_count(kernels.iter().copied());
         // The time of a reduction includes the copy of its sums, which is faster into pinned memory.
-        let pinned = device.info().class != Class::Cpu;
+        let pinned = device.info().class != DeviceClass::Cpu;
         let mut bench = Self {
             arrays: (0..count).map(|_| device.allocate(bytes)).collect::<Result<_, _>>()?,
             sums: device.allocate(SUMS_BYTES)?,
@@ -191,7 +191,7 @@ impl DeviceArrays {
             values: ExpectedValues::new(element, count),
             loops: HashMap::new(),
             programs: HashMap::new(),
-            checked: VerifiedElements::default(),
+            checked: ElementVerification::default(),
             element,
             elements,
             device,
@@ -229,7 +229,7 @@ impl DeviceArrays {
 
     /// Returns the shape for the fill and check kernels; any valid shape is sufficient.
     fn plain_shape(&self) -> LoopShape {
-        LoopShape::for_kernel(Kernel::Dot, self.device.info())[0]
+        LoopShape::candidates_for_kernel(Kernel::Dot, self.device.info())[0]
     }
 
     fn build(&mut self, source: KernelSource, name: &str) -> Result<(), DeviceError> {
@@ -275,7 +275,10 @@ impl DeviceArrays {
     ///
     /// # Errors
     /// Returns the failure of the device.
-    pub fn pass(&mut self, loops: &[(Kernel, LoopShape)]) -> Result<Vec<KernelTimes>, DeviceError> {
+    pub fn run_pass(
+        &mut self,
+        loops: &[(Kernel, LoopShape)],
+    ) -> Result<Vec<KernelTimes>, DeviceError> {
         if self.values.must_refill() {
             self.check()?;
             self.fill()?;
@@ -308,7 +311,7 @@ impl DeviceArrays {
         let queue = &mut self.queue;
         let loop_ = &self.loops[&(source, symbol)];
         let begun = clock::now();
-        let from = queue.mark()?;
+        let from = queue.enqueue_event()?;
         // SAFETY: the arguments match the kernel's parameters. The arrays have `vectors` vectors, and all buffers live
         // until the queue is done.
         unsafe {
@@ -318,11 +321,11 @@ impl DeviceArrays {
                 queue.copy(BufferCopy::DeviceToHost(&self.sums, &self.here[0]), bytes)?;
             }
         }
-        let to = queue.mark()?;
+        let to = queue.enqueue_event()?;
         queue.submit()?;
         queue.wait()?;
         let host = (clock::now() - begun).as_secs_f64();
-        let device = queue.between(&from, &to)?.0;
+        let device = queue.seconds_between(&from, &to)?.0;
         let each = self.values.apply(kernel);
         if let Some(sums) = sums {
             // The sum is computed in parts, because the rounding error grows with the number of additions.
@@ -417,20 +420,20 @@ mod tests {
 
     #[test]
     fn every_shape_covers_all_elements() {
-        for shape in shapes(Class::Gpu).chain(shapes(Class::Cpu)) {
+        for shape in shapes(DeviceClass::Gpu).chain(shapes(DeviceClass::Cpu)) {
             let group = shape.group.unwrap_or(1);
             let tile = group as u64 * u64::from(shape.vectors * shape.width);
-            assert!(TILE.is_multiple_of(tile) && group.is_power_of_two(), "{shape:?}");
-            let grid = shape.grid(Kernel::Triad, 10 * TILE, 4);
+            assert!(LENGTH_DIVISOR.is_multiple_of(tile) && group.is_power_of_two(), "{shape:?}");
+            let grid = shape.grid(Kernel::Triad, 10 * LENGTH_DIVISOR, 4);
             match shape.strided {
-                None => assert_eq!(grid.groups as u64 * tile, 10 * TILE),
-                Some(_) => assert!(grid.groups as u64 * tile <= 10 * TILE, "{shape:?}"),
+                None => assert_eq!(grid.groups as u64 * tile, 10 * LENGTH_DIVISOR),
+                Some(_) => assert!(grid.groups as u64 * tile <= 10 * LENGTH_DIVISOR, "{shape:?}"),
             }
         }
         for kernel in [Kernel::Dot, Kernel::Triad] {
             for largest_group in [1, 3, 64, 256, 4096] {
                 let device = DeviceInfo { largest_group, ..DeviceInfo::default() };
-                let shapes = LoopShape::for_kernel(kernel, &device);
+                let shapes = LoopShape::candidates_for_kernel(kernel, &device);
                 let fits =
                     |shape: &LoopShape| shape.group.is_none_or(|group| group <= largest_group);
                 assert!(!shapes.is_empty() && shapes.iter().all(fits));

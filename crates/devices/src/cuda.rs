@@ -7,11 +7,11 @@ mod context;
 pub(crate) mod device;
 
 use crate::driver::{DeviceError, Driver, FailureClass, OpenDevice};
-use crate::info::{Class, DeviceInfo};
+use crate::info::{DeviceClass, DeviceInfo};
 use api::{CudaApi, VendorApi, text_from_bytes};
-use device::OpenedDevice;
+use device::VendorDevice;
 use nodegauge_machine::devices::nvml::{self, Nvml, NvmlError, NvmlReading};
-use nodegauge_measure::record::Figure;
+use nodegauge_measure::record::TheoreticalValue;
 use nodegauge_measure::{Bytes, Hertz};
 use std::ffi::c_int;
 
@@ -22,7 +22,7 @@ const MIN_VERSION: c_int = 8000;
 
 /// Numbers of device attributes in the driver's API.
 #[derive(Debug, Clone, Copy)]
-pub struct Attributes {
+pub struct AttributeNumbers {
     /// Maximum number of threads per block.
     pub largest_block: c_int,
     /// Clock of the compute units, kHz.
@@ -42,7 +42,7 @@ pub struct Attributes {
 }
 
 /// Values of `CUdevice_attribute` of cuda.h.
-const ATTRIBUTES: Attributes = Attributes {
+const ATTRIBUTES: AttributeNumbers = AttributeNumbers {
     largest_block: 1,
     clock: 13,
     units: 16,
@@ -80,7 +80,7 @@ impl Cuda {
     fn describe(&self, index: usize) -> Result<DeviceInfo, DeviceError> {
         let (info, number) = describe(self.api, &ATTRIBUTES, index)?;
         let nvml = Nvml::open().ok();
-        let kernel = nvml.as_ref().and_then(Nvml::driver);
+        let kernel = nvml.as_ref().and_then(Nvml::driver_version);
         let kernel = kernel.map(|version| format!(" (driver {version})")).unwrap_or_default();
         let slice = slice(self.api, number);
         // The memory bus of a MIG slice is unknown, because the driver reports the bus of the whole GPU.
@@ -111,7 +111,7 @@ impl Driver for Cuda {
     }
 
     fn devices(&self) -> Result<Vec<DeviceInfo>, DeviceError> {
-        try_compiler(VendorApi::Cuda);
+        probe_compiler(VendorApi::Cuda);
         let count = device_count(self.api).map_err(with_cause)?;
         (0..count).map(|index| self.describe(index)).collect()
     }
@@ -122,13 +122,13 @@ impl Driver for Cuda {
         let [major, minor] = self.capability(number)?;
         let architecture = Some(format!("sm_{major}{minor}"));
         let nvml = Nvml::open().ok();
-        Ok(Box::new(OpenedDevice::open(self.api, number, info, architecture, nvml)?))
+        Ok(Box::new(VendorDevice::open(self.api, number, info, architecture, nvml)?))
     }
 }
 
 /// Loads the run-time compiler. The child process that lists devices calls this, so that a crash does not affect the
 /// main process.
-pub(crate) fn try_compiler(dialect: VendorApi) {
+pub(crate) fn probe_compiler(dialect: VendorApi) {
     compile::is_available(dialect);
 }
 
@@ -136,7 +136,7 @@ pub(crate) fn try_compiler(dialect: VendorApi) {
 /// the device.
 pub(crate) fn describe(
     api: &'static CudaApi,
-    attributes: &Attributes,
+    attributes: &AttributeNumbers,
     index: usize,
 ) -> Result<(DeviceInfo, c_int), DeviceError> {
     let number = device_number(api, index)?;
@@ -157,7 +157,7 @@ pub(crate) fn describe(
         driver: api.dialect.name().to_owned(),
         index,
         name: text_from_bytes(&name),
-        class: Class::Gpu,
+        class: DeviceClass::Gpu,
         pci: Some(text_from_bytes(&pci).to_lowercase()),
         memory: Bytes(memory as u64),
         largest_allocation: Bytes(memory as u64),
@@ -170,7 +170,7 @@ pub(crate) fn describe(
         largest_group: get(attributes.largest_block)? as usize,
         double: true,
         ecc: Some(get(attributes.ecc)? == 1),
-        theoretical: memory_clock.zip(bus).map(|(clock, bits)| Figure {
+        theoretical: memory_clock.zip(bus).map(|(clock, bits)| TheoreticalValue {
             // The memory performs two transfers per reported clock cycle.
             value: 2.0 * clock.0 * f64::from(bits) / 8.0,
             basis: "driver".to_owned(),
@@ -269,9 +269,9 @@ fn multiply_adds(capability: [c_int; 2]) -> Option<[u32; 2]> {
 
 /// Returns the peak of `units` multiprocessors with `rate` multiply-adds per cycle each; `with` names the kind of
 /// units.
-fn unit_peak(rate: u32, with: &str, units: u32, clock: Hertz) -> Figure {
+fn unit_peak(rate: u32, with: &str, units: u32, clock: Hertz) -> TheoreticalValue {
     let mhz = clock.0 / 1e6;
-    Figure {
+    TheoreticalValue {
         value: 2.0 * f64::from(rate) * f64::from(units) * clock.0,
         basis: "driver".to_owned(),
         detail: Some(format!(
@@ -282,7 +282,11 @@ fn unit_peak(rate: u32, with: &str, units: u32, clock: Hertz) -> Figure {
 }
 
 /// Returns the peaks of multiply-adds in double and in single precision.
-fn peaks(capability: [c_int; 2], units: u32, clock: Option<Hertz>) -> [Option<Figure>; 2] {
+fn peaks(
+    capability: [c_int; 2],
+    units: u32,
+    clock: Option<Hertz>,
+) -> [Option<TheoreticalValue>; 2] {
     let known = multiply_adds(capability).zip(clock);
     [0, 1].map(|precision| {
         let (rates, hertz) = known?;
@@ -291,7 +295,11 @@ fn peaks(capability: [c_int; 2], units: u32, clock: Option<Hertz>) -> [Option<Fi
 }
 
 /// Returns the peak of matrix products in double precision.
-fn matrix_peak(capability: [c_int; 2], units: u32, clock: Option<Hertz>) -> Option<Figure> {
+fn matrix_peak(
+    capability: [c_int; 2],
+    units: u32,
+    clock: Option<Hertz>,
+) -> Option<TheoreticalValue> {
     let [without, _] = multiply_adds(capability)?;
     let hertz = clock?;
     match TENSOR_MULTIPLY_ADDS.iter().find(|(of, _)| *of == capability) {

@@ -10,7 +10,7 @@ mod rig;
 use crate::config::DeviceCurveConfig;
 use crate::driver::{DeviceError, OpenDevice};
 use crate::evidence::DeviceEvidence;
-use crate::info::{Class, DeviceInfo};
+use crate::info::{DeviceClass, DeviceInfo};
 use crate::state::DeviceStates;
 use crate::{GAUGE, drivers, host_memory};
 use nodegauge_analysis::expect::PossibleFigures;
@@ -18,14 +18,14 @@ use nodegauge_gauge::family::{
     self, FoundKnee, KNEE_PREFIX, LOAD_PERCENTS, MeasuredPoint, PointNames, SATURATED_PREFIX,
 };
 use nodegauge_gauge::series::Series;
-use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
-use nodegauge_measure::record::{Measurement, Quoted, Status, Validity};
+use nodegauge_gauge::{ExpectedCost, MeasuredNode, PlannedRun};
+use nodegauge_measure::record::{Measurement, QuotedStatistic, Status, Validity};
 use nodegauge_measure::samples::{Sample, SamplesByRegime};
-use nodegauge_measure::schedule::{Budget, Limits, Turn, policy};
+use nodegauge_measure::schedule::{Budget, RunLimits, Turn, policy};
 use nodegauge_measure::{
     Bytes, Failure, Fraction, Notice, NoticeId, Observer, Outcome, Unit, names, stats,
 };
-use rig::{MixTimes, Rig};
+use rig::{CurveRig, MixTimes};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -127,7 +127,7 @@ impl DeviceCurvePlan {
                     "{id} has one compute unit: a chain and a load cannot run at the same time"
                 )));
             }
-            if device.class == Class::Cpu {
+            if device.class == DeviceClass::Cpu {
                 let text = format!(
                     "{id} is this node's processor: the driver does not pin its threads, \
                      and the loops do not read several pages side by side; for the node's own \
@@ -206,7 +206,7 @@ struct CurveCell {
 /// Device with its chain and arrays during the run.
 struct CurveDevice {
     device: Rc<dyn OpenDevice>,
-    rig: Rig,
+    rig: CurveRig,
     /// Block and wait times of each mix at full rate.
     times: Vec<MixTimes>,
     watched: DeviceStates,
@@ -235,7 +235,7 @@ impl PlannedRun for DeviceCurvePlan {
         ExpectedCost { time: Some(self.options.budget.time), memory: None }
     }
 
-    fn figures(&self, _: &Site) -> Vec<PossibleFigures> {
+    fn possible_figures(&self, _: &MeasuredNode) -> Vec<PossibleFigures> {
         let names = family::figure_names(self.options.mixes.iter().map(|mix| mix.name()));
         let units = &[Unit::BytesPerSecond, Unit::Seconds];
         vec![
@@ -245,16 +245,20 @@ impl PlannedRun for DeviceCurvePlan {
         ]
     }
 
-    fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
-        let limits = Limits::from_budget(self.options.budget, self.options.samples);
+    fn run(
+        self: Box<Self>,
+        site: &MeasuredNode,
+        observer: &mut dyn Observer,
+    ) -> Result<Outcome, Failure> {
+        let limits = RunLimits::from_budget(self.options.budget, self.options.samples);
         let mut notices = self.notices.clone();
-        let host = host_memory::remaining(site);
+        let host = host_memory::remaining_memory(site);
         let mut devices: Vec<CurveDevice> = Vec::new();
-        for device in drivers::open(&self.devices)? {
+        for device in drivers::open_devices(&self.devices)? {
             let id = device.info().id();
             let size = self.size(host, &*device, &mut notices)?;
             observer.begin_phase(&format!("{id}: preparing a chain and arrays of {size}"));
-            let mut rig = Rig::new(&device, size.0 as usize)?;
+            let mut rig = CurveRig::new(&device, size.0 as usize)?;
             let mut times = Vec::new();
             for mix in &self.options.mixes {
                 observer.check_interrupt()?;
@@ -296,7 +300,7 @@ impl PlannedRun for DeviceCurvePlan {
                 figures.add(&mut outcome, device.times[of_mix]);
             }
         }
-        series.end(&mut outcome);
+        series.store_end(&mut outcome);
         Ok(outcome)
     }
 }
@@ -341,11 +345,11 @@ impl MixFigures<'_> {
         watched.judge(&info.id(), &mut validity);
         if let Some(wrong) = &rig.wrong_result {
             let id = info.id();
-            validity.invalid(format!("{id}: {wrong}; the device computes wrong results"));
+            validity.mark_invalid(format!("{id}: {wrong}; the device computes wrong results"));
         }
         let caches = info.last_cache.map_or(0, |llc| TIMES_LLC * llc.0);
         if (rig.chain_bytes as u64) < caches {
-            validity.suspect(format!(
+            validity.mark_suspect(format!(
                 "a chain and arrays of {} are smaller than four times the last cache, which holds part of them",
                 Bytes(rig.chain_bytes as u64)
             ));
@@ -358,16 +362,16 @@ impl MixFigures<'_> {
         &self,
         (cell, part): (usize, usize),
         name: &str,
-        quoted: Quoted,
+        quoted: QuotedStatistic,
         config: &DeviceCurveConfig,
     ) -> Option<Measurement> {
         let DeviceEvidence { series, regime, .. } = *self.evidence;
-        let is_latency = part == 0 && quoted == Quoted::Median;
+        let is_latency = part == 0 && quoted == QuotedStatistic::Median;
         let unit = if is_latency { Unit::Seconds } else { Unit::BytesPerSecond };
         let m = Measurement::new(GAUGE, TEST, name, unit);
         let value = |seconds: f64| if is_latency { seconds } else { 1.0 / seconds };
         let m = series.figure(regime, (cell, part), m, quoted, &value)?;
-        Some(series.judge_figure(cell, m.config(config).with_validity(self.validity())))
+        Some(series.judge_figure(cell, m.with_config(config).with_validity(self.validity())))
     }
 
     /// Returns the index of the cell that measures a quantity of this mix.
@@ -382,14 +386,14 @@ impl MixFigures<'_> {
         let DeviceEvidence { site, regime, .. } = *self.evidence;
         if let Some(cell) = self.cell(CurvePart::Saturated) {
             let name = format!("{SATURATED_PREFIX}{}", self.mix);
-            if let Some(mut m) = self.timed((cell, 0), &name, Quoted::Best, &config) {
+            if let Some(mut m) = self.timed((cell, 0), &name, QuotedStatistic::Best, &config) {
                 let rates = rates(regime, cell, 0);
                 family::best_doubt(&rates)
                     .into_iter()
                     .for_each(|reason| m.doubt(Status::Suspect, reason));
                 let info = self.device.device.info();
                 let limit = match info.class {
-                    Class::Cpu => nodegauge_machine::node_bandwidth(&site.machine, &[]),
+                    DeviceClass::Cpu => nodegauge_machine::node_bandwidth(&site.machine, &[]),
                     _ => info.theoretical.clone(),
                 };
                 outcome.measurements.push(match &limit {
@@ -416,9 +420,12 @@ impl MixFigures<'_> {
         let name = format!("{KNEE_PREFIX}{}", self.mix);
         let mut validity = Validity::valid();
         let doubts = doubts.into_iter().chain(family::knee_doubt(&rates));
-        doubts.for_each(|reason| validity.suspect(reason));
+        doubts.for_each(|reason| validity.mark_suspect(reason));
         let m = Measurement::new(GAUGE, TEST, name, Unit::BytesPerSecond);
-        let m = m.with_samples(Quoted::Median, rates).config(&config).with_validity(validity);
+        let m = m
+            .with_samples(QuotedStatistic::Median, rates)
+            .with_config(&config)
+            .with_validity(validity);
         outcome.measurements.push(m);
     }
 
@@ -437,7 +444,7 @@ impl MixFigures<'_> {
             ..self.config()
         };
         let PointNames { latency, bandwidth } = PointNames::new(self.mix.name(), share);
-        let mut of_latency = self.timed((cell, 0), &latency, Quoted::Median, &config)?;
+        let mut of_latency = self.timed((cell, 0), &latency, QuotedStatistic::Median, &config)?;
         let latencies = regime.seconds(cell, 0);
         if share == 0 {
             let doubt = family::latency_doubt(&latencies);
@@ -446,7 +453,7 @@ impl MixFigures<'_> {
         let mut figures = vec![of_latency];
         let mut of_load = Vec::new();
         if let Some(name) = bandwidth {
-            figures.extend(self.timed((cell, 1), &name, Quoted::Median, &config));
+            figures.extend(self.timed((cell, 1), &name, QuotedStatistic::Median, &config));
             of_load = rates(regime, cell, 1);
         }
         let is_invalid = figures.iter().any(|m| m.validity.status == Status::Invalid);

@@ -4,7 +4,7 @@
 //! The traits make few assumptions about the processor: device memory has no address and no pages, and calls that
 //! enqueue work return immediately. A back end is a module that implements the three traits.
 
-use crate::info::{ClockState, DeviceInfo};
+use crate::info::{DeviceInfo, DeviceReading};
 use crate::kernels::KernelSource;
 use nodegauge_measure::{Bytes, Seconds};
 use nodegauge_os::{Mapping, PageSize};
@@ -45,7 +45,7 @@ pub trait OpenDevice {
 
     /// Returns the current clocks, the reasons for reduced clocks, and the counts of memory errors; `None` if they
     /// cannot be read.
-    fn state(&self) -> Option<ClockState> {
+    fn state(&self) -> Option<DeviceReading> {
         None
     }
 
@@ -130,11 +130,11 @@ pub trait Queue {
         0
     }
 
-    /// Enqueues a mark. The device records when all work before the mark is done.
+    /// Enqueues an event. The device records when all work before the event is done.
     ///
     /// # Errors
     /// Fails if the driver returns an error.
-    fn mark(&mut self) -> Result<Mark, DeviceError>;
+    fn enqueue_event(&mut self) -> Result<QueueEvent, DeviceError>;
 
     /// Submits the enqueued work to the device.
     ///
@@ -150,11 +150,11 @@ pub trait Queue {
     /// Returns the failure of the device.
     fn wait(&mut self) -> Result<(), DeviceError>;
 
-    /// Returns the time between two completed marks, measured with the device's clock.
+    /// Returns the time between two completed events, measured with the device's clock.
     ///
     /// # Errors
-    /// Fails if the device does not report the times of marks.
-    fn between(&self, from: &Mark, to: &Mark) -> Result<Seconds, DeviceError>;
+    /// Fails if the device does not report the times of events.
+    fn seconds_between(&self, from: &QueueEvent, to: &QueueEvent) -> Result<Seconds, DeviceError>;
 }
 
 /// BLAS library of the device's vendor.
@@ -216,7 +216,7 @@ pub enum Arg<'a> {
 
 impl Arg<'_> {
     /// Returns the address and the length of the argument's value, as drivers require them.
-    pub fn value(&self) -> (*const c_void, usize) {
+    pub fn raw_parts(&self) -> (*const c_void, usize) {
         match self {
             Self::Memory(memory) => ((&raw const memory.handle.raw).cast(), size_of::<usize>()),
             Self::U64(value) => (std::ptr::from_ref(value).cast(), 8),
@@ -287,9 +287,9 @@ pub struct DeviceProgram(pub Rc<Handle>);
 #[derive(Debug)]
 pub struct DeviceKernel(pub Handle);
 
-/// Mark in a queue; the device records when all earlier work is done.
+/// Event in a queue; the device records when all earlier work is done.
 #[derive(Debug)]
-pub struct Mark(pub Handle);
+pub struct QueueEvent(pub Handle);
 
 /// Host memory that a device copies from or to.
 #[derive(Debug)]

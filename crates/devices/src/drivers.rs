@@ -29,7 +29,7 @@ pub const DRIVERS: &[(&str, Load)] = &[
 ];
 
 /// Hidden command that lists the devices of one driver in a child process.
-pub const LIST_DEVICES: &str = "list-devices";
+pub const LIST_DEVICES_COMMAND: &str = "list-devices";
 /// Hint for a node without a driver.
 const INSTALL: &str =
     "install the driver of the device's vendor, or pocl-opencl-icd for this node's processor";
@@ -63,7 +63,7 @@ fn load(name: &str) -> Result<Box<dyn Driver>, DeviceError> {
 ///
 /// # Errors
 /// Fails if this program cannot start itself, or if the user interrupts the run.
-pub fn list(interrupted: &dyn Fn() -> bool) -> Result<Vec<DriverListing>, Failure> {
+pub fn list_devices(interrupted: &dyn Fn() -> bool) -> Result<Vec<DriverListing>, Failure> {
     let program = nodegauge_os::own_program().map_err(|cause| {
         Failure::missing(format!(
             "the path of this program's executable cannot be determined: {cause}"
@@ -71,7 +71,7 @@ pub fn list(interrupted: &dyn Fn() -> bool) -> Result<Vec<DriverListing>, Failur
     })?;
     let mut listings = Vec::with_capacity(DRIVERS.len());
     for (name, _) in DRIVERS {
-        let words = [LIST_DEVICES.to_owned(), (*name).to_owned()];
+        let words = [LIST_DEVICES_COMMAND.to_owned(), (*name).to_owned()];
         let job = Job::new(CommandLine::new(program.clone(), words), LIMIT);
         let output = run(&job, interrupted)?;
         let devices = match output.end {
@@ -164,7 +164,7 @@ impl FromStr for DeviceChoice {
 
 /// Devices to measure, with notices about the other devices.
 #[derive(Debug, Clone, PartialEq)]
-pub struct FoundDevices {
+pub struct SelectedDevices {
     /// Devices to measure.
     pub devices: Vec<DeviceInfo>,
     /// Notices about devices that are not measured.
@@ -176,19 +176,19 @@ pub struct FoundDevices {
 ///
 /// # Errors
 /// Fails if there is no device, or if a requested device is missing.
-pub fn find(choices: &[DeviceChoice]) -> Result<FoundDevices, Failure> {
-    let listings = list(&|| false)?;
+pub fn find_devices(choices: &[DeviceChoice]) -> Result<SelectedDevices, Failure> {
+    let listings = list_devices(&|| false)?;
     let mut notices = Vec::new();
     let choices = if choices.is_empty() { &[DeviceChoice::All] } else { choices };
-    let devices = select(choices, &listings, &mut notices)?;
-    Ok(FoundDevices { devices, notices })
+    let devices = select_devices(choices, &listings, &mut notices)?;
+    Ok(SelectedDevices { devices, notices })
 }
 
 /// Returns the requested devices in the order of the drivers, without duplicates.
 ///
 /// # Errors
 /// Fails if there is no device, or if a requested device is missing.
-pub fn select(
+pub fn select_devices(
     choices: &[DeviceChoice],
     listings: &[DriverListing],
     notices: &mut Vec<Notice>,
@@ -251,7 +251,7 @@ pub fn select(
     if once.is_empty() {
         return Err(Failure::missing(format!(
             "no device can be used: {}",
-            missing_reasons(listings).join("; "),
+            device_missing_reasons(listings).join("; "),
         ))
         .hint(INSTALL));
     }
@@ -259,7 +259,7 @@ pub fn select(
 }
 
 /// Returns one line per driver with the reason why the driver has no devices.
-pub fn missing_reasons(listings: &[DriverListing]) -> Vec<String> {
+pub fn device_missing_reasons(listings: &[DriverListing]) -> Vec<String> {
     let errors = listings.iter().filter_map(|listing| listing.devices.as_ref().err());
     errors.map(|error| Failure::from(error.clone()).single_line()).collect()
 }
@@ -267,7 +267,7 @@ pub fn missing_reasons(listings: &[DriverListing]) -> Vec<String> {
 /// Opens devices. A faulty driver may crash this process.
 ///
 /// Returns the first error of a device that cannot be opened.
-pub fn open(devices: &[DeviceInfo]) -> Result<Vec<Rc<dyn OpenDevice>>, DeviceError> {
+pub fn open_devices(devices: &[DeviceInfo]) -> Result<Vec<Rc<dyn OpenDevice>>, DeviceError> {
     let mut loaded: Vec<Box<dyn Driver>> = Vec::new();
     let mut opened = Vec::new();
     for device in devices {
@@ -315,7 +315,7 @@ mod tests {
         ];
         let mut notices = Vec::new();
         let mut ids = |choices: &[DeviceChoice]| -> Result<Vec<String>, Failure> {
-            let found = select(choices, &listings, &mut notices)?;
+            let found = select_devices(choices, &listings, &mut notices)?;
             Ok(found.iter().map(DeviceInfo::id).collect())
         };
         assert_eq!(ids(&[DeviceChoice::All]).unwrap(), ["cuda:0", "opencl:1"]);

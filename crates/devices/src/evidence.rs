@@ -1,14 +1,14 @@
 //! Evidence of interleaved measurements on devices that may fail during the run.
 
 use crate::driver::DeviceError;
-use nodegauge_gauge::Site;
+use nodegauge_gauge::MeasuredNode;
 use nodegauge_gauge::series::Series;
 use nodegauge_measure::samples::SamplesByRegime;
 use nodegauge_measure::schedule::TurnFailure;
 
 /// Evidence for the figures of all cells.
 pub(crate) struct DeviceEvidence<'a> {
-    pub site: &'a Site,
+    pub site: &'a MeasuredNode,
     pub series: &'a Series,
     pub regime: &'a SamplesByRegime,
     /// Reason why the measurement ended.

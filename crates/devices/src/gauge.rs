@@ -2,7 +2,7 @@
 
 use crate::config::{DeviceCurveConfig, DevicePeakConfig, DeviceStreamConfig, LinkConfig};
 use crate::drivers::{self, DeviceChoice};
-use crate::info::{Class, DeviceInfo};
+use crate::info::{DeviceClass, DeviceInfo};
 use crate::links::{LinkOptions, LinkPlan};
 use crate::peaks::{self, PeakPlan};
 use crate::readers::{BabelStreamReader, NvbandwidthReader};
@@ -12,7 +12,8 @@ use nodegauge_analysis::expect::PossibleFigures;
 use nodegauge_gauge::readers::Reader;
 use nodegauge_gauge::view::Section;
 use nodegauge_gauge::{
-    Depth, Detail, ExpectedCost, Gauge, Headline, PlanSequence, PlannedRun, Site, SummaryRequest,
+    Depth, Detail, ExpectedCost, Gauge, Headline, MeasuredNode, PlanSequence, PlannedRun,
+    SummaryRequest,
 };
 use nodegauge_measure::figure_names::stream::{TEST as STREAM, TRIAD};
 use nodegauge_measure::keys::ConfigKind;
@@ -23,15 +24,15 @@ use std::time::Duration;
 
 /// Gauge of GPUs and other accelerators.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Devices;
+pub struct DeviceGauge;
 
 /// Default time budget for STREAM, links and peaks together.
-pub const ALL_PARTS_BUDGET: Duration = Duration::from_secs(30);
+pub const ALL_TESTS_BUDGET: Duration = Duration::from_secs(30);
 
 /// Plans the tests STREAM, links and peaks, each with its share of the time budget `budget`.
 ///
 /// Fails for the reasons of [`DeviceStreamPlan::new`].
-pub fn all_parts(
+pub fn plan_all_tests(
     devices: Vec<DeviceInfo>,
     budget: Duration,
     samples: Option<usize>,
@@ -39,7 +40,7 @@ pub fn all_parts(
 ) -> Result<PlanSequence, Failure> {
     let links = LinkOptions { sizes: Vec::new(), budget: budget.mul_f64(0.4).into(), samples };
     let links = LinkPlan::new(devices.clone(), links, Vec::new());
-    let mut parts = roof_parts(devices, budget.mul_f64(0.6), samples, notices)?;
+    let mut parts = plan_roofline_tests(devices, budget.mul_f64(0.6), samples, notices)?;
     parts.plans.insert(1, Box::new(links));
     Ok(parts)
 }
@@ -47,7 +48,7 @@ pub fn all_parts(
 /// Plans the tests for a roofline: STREAM's kernels and the peaks.
 ///
 /// Fails for the reasons of [`DeviceStreamPlan::new`].
-pub fn roof_parts(
+pub fn plan_roofline_tests(
     devices: Vec<DeviceInfo>,
     budget: Duration,
     samples: Option<usize>,
@@ -78,33 +79,40 @@ impl PlannedRun for ShortRun {
         ExpectedCost { time: self.has_gpu_files.then_some(self.budget), memory: None }
     }
 
-    fn figures(&self, site: &Site) -> Vec<PossibleFigures> {
-        let parts = all_parts(Vec::new(), self.budget, self.samples, Vec::new());
+    fn possible_figures(&self, site: &MeasuredNode) -> Vec<PossibleFigures> {
+        let parts = plan_all_tests(Vec::new(), self.budget, self.samples, Vec::new());
         let parts = parts.ok().filter(|_| self.has_gpu_files);
-        parts.map(|parts| parts.figures(site)).unwrap_or_default()
+        parts.map(|parts| parts.possible_figures(site)).unwrap_or_default()
     }
 
-    fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
+    fn run(
+        self: Box<Self>,
+        site: &MeasuredNode,
+        observer: &mut dyn Observer,
+    ) -> Result<Outcome, Failure> {
         observer.begin_phase("listing devices");
-        let listings = drivers::list(&|| observer.is_interrupted())?;
+        let listings = drivers::list_devices(&|| observer.is_interrupted())?;
         let mut notices = Vec::new();
-        let found = drivers::select(&[DeviceChoice::All], &listings, &mut notices);
-        let (host, own): (Vec<DeviceInfo>, Vec<DeviceInfo>) =
-            found.unwrap_or_default().into_iter().partition(|device| device.class == Class::Cpu);
+        let found = drivers::select_devices(&[DeviceChoice::All], &listings, &mut notices);
+        let (host, own): (Vec<DeviceInfo>, Vec<DeviceInfo>) = found
+            .unwrap_or_default()
+            .into_iter()
+            .partition(|device| device.class == DeviceClass::Cpu);
         if own.is_empty() {
             let twins = host.iter().map(|device| {
                 format!("{} is this node's processor, which other gauges measure", device.id())
             });
-            let why: Vec<String> = twins.chain(drivers::missing_reasons(&listings)).collect();
+            let why: Vec<String> =
+                twins.chain(drivers::device_missing_reasons(&listings)).collect();
             let text = format!("no device is measured: {}", why.join("; "));
             notices.push(Notice::new(NoticeId::LeftOut, GAUGE, text));
             return Ok(Outcome { notices, ..Outcome::default() });
         }
-        Box::new(all_parts(own, self.budget, self.samples, notices)?).run(site, observer)
+        Box::new(plan_all_tests(own, self.budget, self.samples, notices)?).run(site, observer)
     }
 }
 
-impl Gauge for Devices {
+impl Gauge for DeviceGauge {
     fn name(&self) -> &'static str {
         GAUGE
     }
@@ -113,7 +121,7 @@ impl Gauge for Devices {
         true
     }
 
-    fn kinds(&self) -> Vec<ConfigKind> {
+    fn figure_kinds(&self) -> Vec<ConfigKind> {
         vec![
             ConfigKind::from_config::<DeviceStreamConfig>(GAUGE, &[stream::TEST])
                 .with_headlines(&[TRIAD]),
@@ -128,7 +136,7 @@ impl Gauge for Devices {
 
     fn summary_plan(
         &self,
-        site: &Site,
+        site: &MeasuredNode,
         ask: &SummaryRequest<'_>,
     ) -> Result<Option<Box<dyn PlannedRun>>, Failure> {
         let usual = match ask.depth {

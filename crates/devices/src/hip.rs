@@ -1,8 +1,8 @@
 //! Back end for HIP: AMD GPUs through ROCm, with the same loops as for CUDA.
 
 use crate::cuda::api::{CudaApi, VendorApi};
-use crate::cuda::device::OpenedDevice;
-use crate::cuda::{self, Attributes};
+use crate::cuda::device::VendorDevice;
+use crate::cuda::{self, AttributeNumbers};
 use crate::driver::{DeviceError, Driver, OpenDevice};
 use crate::info::DeviceInfo;
 use std::ffi::c_int;
@@ -12,7 +12,7 @@ const LIBRARIES: &[&str] =
     &["libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so"];
 
 /// Values of `hipDeviceAttribute_t` of hip_runtime_api.h, unchanged since ROCm 5.
-const ATTRIBUTES: Attributes = Attributes {
+const ATTRIBUTES: AttributeNumbers = AttributeNumbers {
     largest_block: 56,
     clock: 5,
     units: 63,
@@ -54,14 +54,14 @@ impl Driver for Hip {
     }
 
     fn devices(&self) -> Result<Vec<DeviceInfo>, DeviceError> {
-        cuda::try_compiler(VendorApi::Hip);
+        cuda::probe_compiler(VendorApi::Hip);
         let count = cuda::device_count(self.api)?;
         (0..count).map(|index| self.describe(index).map(|(info, _)| info)).collect()
     }
 
     fn open(&self, index: usize) -> Result<Box<dyn OpenDevice>, DeviceError> {
         let (info, number) = self.describe(index)?;
-        Ok(Box::new(OpenedDevice::open(self.api, number, info, None, None)?))
+        Ok(Box::new(VendorDevice::open(self.api, number, info, None, None)?))
     }
 }
 

@@ -2,7 +2,7 @@
 //! this process may permit less than the machine has.
 
 use crate::info::DeviceInfo;
-use nodegauge_gauge::Site;
+use nodegauge_gauge::MeasuredNode;
 use nodegauge_machine::memory;
 use nodegauge_measure::{Bytes, Failure};
 
@@ -12,7 +12,7 @@ const DRIVER_RESERVE: Bytes = Bytes::mib(256);
 
 /// Returns the memory that this process can still use; `None` if it is unknown. It may be less than in the description
 /// of the node, because the process has loaded drivers since then.
-pub(crate) fn remaining(site: &Site) -> Option<Bytes> {
+pub(crate) fn remaining_memory(site: &MeasuredNode) -> Option<Bytes> {
     let now = memory::remaining_bytes(&site.root).filter(|_| !site.machine.is_described());
     site.machine.memory.available.into_iter().chain(now).min().map(Bytes)
 }

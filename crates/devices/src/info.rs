@@ -1,12 +1,12 @@
 //! Properties and state of a device, as plain data that a child process can serialize.
 
-use nodegauge_measure::record::Figure;
+use nodegauge_measure::record::TheoreticalValue;
 use nodegauge_measure::{Bytes, Hertz};
 use serde::{Deserialize, Serialize};
 
 /// Class of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub enum Class {
+pub enum DeviceClass {
     /// The host's processor, used through OpenCL.
     Cpu,
     /// A GPU.
@@ -26,7 +26,7 @@ pub struct DeviceInfo {
     /// Name that the vendor gave the device.
     pub name: String,
     /// Class of the device.
-    pub class: Class,
+    pub class: DeviceClass,
     /// Driver and version, e.g. `OpenCL 3.0 PoCL 3.1`.
     pub driver_version: String,
     /// Unique identifier that the vendor assigned.
@@ -60,12 +60,12 @@ pub struct DeviceInfo {
     /// True if ECC of the memory is enabled.
     pub ecc: Option<bool>,
     /// Theoretical memory bandwidth in B/s, if the back end can determine it.
-    pub theoretical: Option<Figure>,
+    pub theoretical: Option<TheoreticalValue>,
     /// Theoretical peak in FLOP/s, for `f64` and for `f32`, if the back end can determine it.
-    pub peak: [Option<Figure>; 2],
+    pub peak: [Option<TheoreticalValue>; 2],
     /// Theoretical peak of matrix products in `f64` in FLOP/s, if the back end can determine it. It exceeds the peak of
     /// multiply-adds on devices with matrix units.
-    pub matrix_peak: Option<Figure>,
+    pub matrix_peak: Option<TheoreticalValue>,
 }
 
 impl DeviceInfo {
@@ -77,7 +77,7 @@ impl DeviceInfo {
 
 /// State of a device at one time: clocks, memory errors and other processes.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct ClockState {
+pub struct DeviceReading {
     /// Current clock of the compute units.
     pub clock: Option<Hertz>,
     /// Current clock of the memory.

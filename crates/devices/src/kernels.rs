@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 const PRELUDE: &str = include_str!("../probes/device.c");
 
 /// Divisor of all array lengths, in elements: the size of the largest tile of any build.
-pub const TILE: u64 = 32 * 1024;
+pub const LENGTH_DIVISOR: u64 = 32 * 1024;
 /// Maximum number of work-items per group of a reduction, which uses local memory (`LARGEST_GROUP` in the source).
 pub const LARGEST_SUM_GROUP: usize = 256;
 
@@ -24,9 +24,9 @@ pub const CHAINS: &str = "nodegauge_chains";
 /// output (a vector per work-item), chain, state (four 32-bit words), factor, index of the mix, number of vectors per
 /// array, first tile, rounds of the wait loop, maximum number of blocks per group, first element of the chain, number
 /// of steps, maximum number of polls for the load.
-pub const LOADED: &str = "nodegauge_loaded";
-/// Number of vectors per work-item in a block of [`LOADED`] (`BLOCK` in the source).
-pub const LOADED_BLOCK: usize = 4;
+pub const CHAIN_AND_LOAD: &str = "nodegauge_loaded";
+/// Number of vectors per work-item in a block of [`CHAIN_AND_LOAD`] (`BLOCK` in the source).
+pub const LOAD_BLOCK_VECTORS: usize = 4;
 /// Number of multiply-adds per element of each chain in a round.
 pub const FMAS_PER_ROUND: u64 = 4;
 

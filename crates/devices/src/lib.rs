@@ -30,7 +30,7 @@ pub mod stream;
 mod tuner;
 mod view;
 
-pub use gauge::{ALL_PARTS_BUDGET, Devices, all_parts, roof_parts};
+pub use gauge::{ALL_TESTS_BUDGET, DeviceGauge, plan_all_tests, plan_roofline_tests};
 
 /// Name of the gauge in records.
 pub const GAUGE: &str = "device";

@@ -12,14 +12,14 @@ use crate::reference::{self, UsersProgram};
 use crate::state::DeviceStates;
 use crate::{GAUGE, drivers, host_memory, nvbandwidth};
 use nodegauge_analysis::expect::PossibleFigures;
-use nodegauge_gauge::series::{ReferenceRun, Series};
-use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
+use nodegauge_gauge::series::{ReferenceProgramRun, Series};
+use nodegauge_gauge::{ExpectedCost, MeasuredNode, PlannedRun};
 use nodegauge_machine::{CpuId, NumaNodeId, Topology};
-use nodegauge_measure::record::{Measurement, Quoted, Validity};
+use nodegauge_measure::record::{Measurement, QuotedStatistic, Validity};
 use nodegauge_measure::samples::Sample;
-use nodegauge_measure::schedule::{Budget, Limits, Turn, policy};
+use nodegauge_measure::schedule::{Budget, RunLimits, Turn, policy};
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome, Unit};
-use rig::{CopyCell, DeviceCopy, Endpoint, Rig};
+use rig::{CopyCell, DeviceCopy, Endpoint, LinkRig};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -35,7 +35,8 @@ pub const ALL_PREFIX: &str = "all_";
 /// Maximum size in bytes of copies that are reported as a time instead of a rate.
 const SMALL: u64 = 8;
 /// Default sizes of copies in bytes.
-pub const SIZES: [u64; 7] = [SMALL, 4 << 10, 64 << 10, 1 << 20, 16 << 20, 128 << 20, 1 << 30];
+pub const DEFAULT_COPY_SIZES: [u64; 7] =
+    [SMALL, 4 << 10, 64 << 10, 1 << 20, 16 << 20, 128 << 20, 1 << 30];
 /// Largest size in bytes that can be requested.
 pub const MAX_SIZE: u64 = 1 << 40;
 /// Maximum share (0 to 1) of the free memory of host and device that is used.
@@ -46,7 +47,7 @@ const MIN_LOCAL_SHARE: f64 = 0.99;
 /// Options of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LinkOptions {
-    /// Sizes of copies in bytes. If empty, the sizes in [`SIZES`] that fit into memory are used.
+    /// Sizes of copies in bytes. If empty, the sizes in [`DEFAULT_COPY_SIZES`] that fit into memory are used.
     pub sizes: Vec<u64>,
     /// Time budget of the whole run.
     pub budget: Budget,
@@ -82,7 +83,7 @@ impl LinkPlan {
     /// Returns the plan with an additional run of nvbandwidth on the CUDA devices. Native copies are measured before
     /// and after this run.
     #[must_use]
-    pub fn with_reference(mut self, nvbandwidth: Option<UsersProgram>) -> Self {
+    pub fn with_reference_program(mut self, nvbandwidth: Option<UsersProgram>) -> Self {
         if nvbandwidth.is_some() && !self.devices.iter().any(is_cuda_device) {
             let text = "nvbandwidth is not run, because no CUDA device was chosen";
             self.notices.push(Notice::new(NoticeId::LeftOut, GAUGE, text.to_owned()));
@@ -96,7 +97,7 @@ impl LinkPlan {
     /// Fails if a requested size does not fit.
     fn sizes(
         &self,
-        site: &Site,
+        site: &MeasuredNode,
         devices: &[Rc<dyn OpenDevice>],
         nodes: usize,
     ) -> Result<Vec<u64>, Failure> {
@@ -108,7 +109,7 @@ impl LinkPlan {
             let free = device.free_memory()?.unwrap_or(info.memory).as_f64() * SHARE;
             max = max.min(info.largest_allocation.0).min(free as u64 / 2);
         }
-        if let Some(available) = host_memory::remaining(site) {
+        if let Some(available) = host_memory::remaining_memory(site) {
             let buffers = (3 * nodes * devices.len() + shared) as u64;
             max = max.min((available.as_f64() * SHARE) as u64 / buffers);
         }
@@ -116,7 +117,7 @@ impl LinkPlan {
         sizes.sort_unstable();
         sizes.dedup();
         match sizes.last() {
-            None => Ok(SIZES.into_iter().filter(|size| *size <= max).collect()),
+            None => Ok(DEFAULT_COPY_SIZES.into_iter().filter(|size| *size <= max).collect()),
             Some(largest) if *largest > max => Err(Failure::missing(format!(
                 "copies of {} do not fit in memory; the maximum is {}",
                 Bytes(*largest),
@@ -134,7 +135,7 @@ impl LinkPlan {
         &self,
         sizes: Vec<u64>,
         nodes: &[Node],
-        limits: &Limits,
+        limits: &RunLimits,
     ) -> Result<Vec<u64>, Failure> {
         if !limits.must_be_kept() {
             return Ok(sizes);
@@ -150,7 +151,7 @@ impl LinkPlan {
 }
 
 /// Returns the host's NUMA nodes that have allowed CPUs, in ascending order of node numbers.
-fn nodes(site: &Site) -> Vec<Node> {
+fn nodes(site: &MeasuredNode) -> Vec<Node> {
     let topology = &site.topology;
     let all = topology.nodes.iter().enumerate().map(|(at, node)| (node.id, allowed(topology, at)));
     let found: Vec<Node> = all.filter(|(_, node_cpus)| !node_cpus.is_empty()).collect();
@@ -169,7 +170,7 @@ fn is_cuda_device(info: &DeviceInfo) -> bool {
 }
 
 /// Returns the index in `nodes` of the NUMA node to which a device is attached; 0 if this is unknown.
-fn near_node(site: &Site, info: &DeviceInfo, nodes: &[Node]) -> usize {
+fn near_node(site: &MeasuredNode, info: &DeviceInfo, nodes: &[Node]) -> usize {
     let mut all = site.machine.devices.iter();
     let device = all.find(|device| Some(&device.address) == info.pci.as_ref());
     let node = device.and_then(|device| device.numa_node);
@@ -181,14 +182,14 @@ impl PlannedRun for LinkPlan {
         ExpectedCost { time: Some(self.options.budget.time), memory: None }
     }
 
-    fn figures(&self, _: &Site) -> Vec<PossibleFigures> {
+    fn possible_figures(&self, _: &MeasuredNode) -> Vec<PossibleFigures> {
         let mut names: Vec<String> = [TO_DEVICE, TO_HOST, BOTH_WAYS].map(str::to_owned).to_vec();
         if self.devices.len() > 1 {
             names.extend(names.clone().into_iter().map(|name| format!("{ALL_PREFIX}{name}")));
             names.push(DEVICE_TO_DEVICE.to_owned());
         }
         let sizes = match self.options.sizes.as_slice() {
-            [] => SIZES.to_vec(),
+            [] => DEFAULT_COPY_SIZES.to_vec(),
             sizes => sizes.to_vec(),
         };
         let latencies =
@@ -199,9 +200,13 @@ impl PlannedRun for LinkPlan {
         ]
     }
 
-    fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
-        let mut limits = Limits::from_budget(self.options.budget, self.options.samples);
-        let devices = drivers::open(&self.devices)?;
+    fn run(
+        self: Box<Self>,
+        site: &MeasuredNode,
+        observer: &mut dyn Observer,
+    ) -> Result<Outcome, Failure> {
+        let mut limits = RunLimits::from_budget(self.options.budget, self.options.samples);
+        let devices = drivers::open_devices(&self.devices)?;
         let nodes = nodes(site);
         let fitting = self.sizes(site, &devices, nodes.len())?;
         let mut found = Outcome { notices: self.notices.clone(), ..Outcome::default() };
@@ -221,7 +226,7 @@ impl PlannedRun for LinkPlan {
                 break;
             }
             let left = limits.budget.saturating_sub(limits.elapsed());
-            let share = Limits::new(left.div_f64((count - number) as f64), limits.samples);
+            let share = RunLimits::new(left.div_f64((count - number) as f64), limits.samples);
             let devices: Vec<Rc<dyn OpenDevice>> =
                 of.iter().map(|at| devices[*at].clone()).collect();
             let nvbandwidth = self.nvbandwidth.as_ref();
@@ -237,14 +242,14 @@ impl PlannedRun for LinkPlan {
             }
         }
         found.set_run_time(&limits, Duration::ZERO);
-        found.notices.extend(reference::compare(&found.measurements));
+        found.notices.extend(reference::comparison_notice(&found.measurements));
         Ok(found)
     }
 }
 
 /// Devices that are measured together: one device with the host, or several devices with each other and with the host.
 struct Stage<'a> {
-    site: &'a Site,
+    site: &'a MeasuredNode,
     devices: &'a [Rc<dyn OpenDevice>],
     nodes: &'a [Node],
     sizes: &'a [u64],
@@ -255,7 +260,7 @@ impl Stage<'_> {
     /// Measures the stage. Returns the outcome, and the time of nvbandwidth, which is not part of the budget.
     fn measure(
         &self,
-        limits: Limits,
+        limits: RunLimits,
         observer: &mut dyn Observer,
     ) -> Result<(Outcome, Duration), Failure> {
         let ids: Vec<String> = self.devices.iter().map(|device| device.info().id()).collect();
@@ -287,12 +292,14 @@ impl Stage<'_> {
         };
         let mut reference = Vec::new();
         if let Some(program) = self.nvbandwidth.filter(|_| of_cuda.len() >= min) {
-            let run = ReferenceRun {
+            let run = ReferenceProgramRun {
                 phase: &format!("{}: nvbandwidth", ids.join(", ")),
                 compared: &compared,
-                run: &mut |interrupted| program.nvbandwidth(names, &of_cuda, largest, interrupted),
+                run: &mut |interrupted| {
+                    program.run_nvbandwidth(names, &of_cuda, largest, interrupted)
+                },
             };
-            reference = series.run_reference(run, &mut turn, observer);
+            reference = series.run_reference_program(run, &mut turn, observer);
         }
         let mut unchecked = None;
         if series.failure().is_none() {
@@ -309,7 +316,7 @@ impl Stage<'_> {
             .filter_map(|(number, cell)| self.figure(number, cell, &rig, &evidence, &watched));
         let measurements = native.chain(reference).collect();
         let mut outcome = Outcome { measurements, failure: unchecked, ..Outcome::default() };
-        series.end(&mut outcome);
+        series.store_end(&mut outcome);
         Ok((outcome, series.time_outside_budget()))
     }
 
@@ -320,8 +327,8 @@ impl Stage<'_> {
 
     /// Prepares copies between the host and one device. All sizes are copied with memory of the near NUMA node, and the
     /// smallest and largest sizes also with memory of the other nodes.
-    fn with_host(&self, device: &Rc<dyn OpenDevice>) -> Result<Rig, DeviceError> {
-        let mut rig = Rig::new(self.devices);
+    fn with_host(&self, device: &Rc<dyn OpenDevice>) -> Result<LinkRig, DeviceError> {
+        let mut rig = LinkRig::new(self.devices);
         let largest = self.largest();
         let here = [rig.add_device_buffer(0, largest)?, rig.add_device_buffer(0, largest)?];
         let near = near_node(self.site, device.info(), self.nodes);
@@ -363,8 +370,8 @@ impl Stage<'_> {
 
     /// Prepares copies between devices of the same driver, and simultaneous copies of all devices with the host. Each
     /// device uses memory of its near NUMA node.
-    fn prepare_joint_copies(&self) -> Result<Rig, DeviceError> {
-        let mut rig = Rig::new(self.devices);
+    fn prepare_joint_copies(&self) -> Result<LinkRig, DeviceError> {
+        let mut rig = LinkRig::new(self.devices);
         let largest = self.largest();
         let mut hosts = Vec::new();
         for (at, device) in self.devices.iter().enumerate() {
@@ -427,7 +434,7 @@ impl Stage<'_> {
         &self,
         number: usize,
         cell: &CopyCell,
-        rig: &Rig,
+        rig: &LinkRig,
         evidence: &DeviceEvidence<'_>,
         watched: &[DeviceStates],
     ) -> Option<Measurement> {
@@ -449,7 +456,7 @@ impl Stage<'_> {
         let mut validity = Validity::valid();
         if !rig.wrong_copies.is_empty() {
             let ways = rig.wrong_copies.join(", ");
-            validity.invalid(format!("copied data differ from the source: {ways}"));
+            validity.mark_invalid(format!("copied data differ from the source: {ways}"));
         }
         for (device_state, device) in watched.iter().zip(self.devices) {
             device_state.judge(&device.info().id(), &mut validity);
@@ -459,7 +466,8 @@ impl Stage<'_> {
             (on_node.filter(|share| share.0 < MIN_LOCAL_SHARE), host.and_then(|host| host.node))
         {
             let share = share.in_whole_percent();
-            validity.suspect(format!("only {share} of the host buffer is on NUMA node {node}"));
+            validity
+                .mark_suspect(format!("only {share} of the host buffer is on NUMA node {node}"));
         }
         let mut on = watched[leg.device].config(info);
         if all {
@@ -492,10 +500,10 @@ impl Stage<'_> {
         } else {
             Measurement::new(GAUGE, TEST, cell.name, Unit::BytesPerSecond)
         };
-        let m = series.figure(regime, (number, 0), m, Quoted::Median, &|seconds| {
+        let m = series.figure(regime, (number, 0), m, QuotedStatistic::Median, &|seconds| {
             if is_latency { seconds } else { moved / seconds }
         })?;
-        Some(series.judge_figure(number, m.config(&config).with_validity(validity)))
+        Some(series.judge_figure(number, m.with_config(&config).with_validity(validity)))
     }
 }
 

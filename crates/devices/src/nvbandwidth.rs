@@ -8,7 +8,7 @@ use crate::config::{DeviceConfig, LinkConfig};
 use crate::info::DeviceInfo;
 use crate::names::{DEVICE_TO_DEVICE, LINKS, TO_DEVICE, TO_HOST};
 use nodegauge_gauge::readers::RunMark;
-use nodegauge_measure::record::{Category, Measurement, Quoted, Validity};
+use nodegauge_measure::record::{Category, Measurement, QuotedStatistic, Validity};
 use nodegauge_measure::{Unit, printed};
 use std::fmt;
 
@@ -288,9 +288,9 @@ impl NvbandwidthOutput {
         };
         let mut validity = Validity::valid();
         if case.is_truncated {
-            validity.suspect(format!(
+            validity.mark_suspect(format!(
                 "the end of the matrix is missing: {}",
-                printed::POSSIBLY_TRUNCATED
+                printed::TRUNCATION_REASON
             ));
         }
         let same = EQUIVALENT_CASES.iter().find(|(theirs, _)| *theirs == case.name);
@@ -301,9 +301,9 @@ impl NvbandwidthOutput {
             (Unit::BytesPerSecond, 1e9)
         };
         Measurement::new(GAUGE, LINKS, name, unit)
-            .category(Category::Reference)
-            .value(Quoted::Median, value * factor)
-            .config(&config)
+            .with_category(Category::Reference)
+            .with_value(QuotedStatistic::Median, value * factor)
+            .with_config(&config)
             .with_validity(validity)
     }
 }

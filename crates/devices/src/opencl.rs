@@ -5,12 +5,12 @@ mod device;
 mod queue;
 
 use crate::driver::{DeviceError, Driver, FailureClass, OpenDevice};
-use crate::info::{Class, DeviceInfo};
+use crate::info::{DeviceClass, DeviceInfo};
 use api::{Object, OpenClApi, check};
 use device::OpenClDevice;
 use nodegauge_measure::{Bytes, Hertz};
 use nodegauge_os::TrustedFolder;
-use nodegauge_toolchain::Scratch;
+use nodegauge_toolchain::ScratchFolder;
 use std::ffi::{OsString, c_void};
 use std::path::{Path, PathBuf};
 use std::ptr::{null, null_mut};
@@ -20,7 +20,7 @@ use std::rc::Rc;
 pub struct OpenCl {
     api: &'static OpenClApi,
     /// Folder for PoCL's compiled kernels. It is removed when the driver and all open devices are dropped.
-    kernels: Option<Rc<Scratch>>,
+    kernels: Option<Rc<ScratchFolder>>,
 }
 
 /// Environment variable with the folder of PoCL's compiled kernels.
@@ -47,11 +47,11 @@ fn has_kernel_folder(variable: impl Fn(&str) -> Option<OsString>) -> bool {
 /// Creates a private folder for PoCL's compiled kernels; returns `None` if the user's variables already specify a
 /// folder in which no other user can place kernels (see [`has_kernel_folder`]). By default, PoCL would load these
 /// kernels from /tmp/pocl, where any user may have placed other kernels.
-fn kernel_folder() -> Result<Option<Rc<Scratch>>, DeviceError> {
+fn kernel_folder() -> Result<Option<Rc<ScratchFolder>>, DeviceError> {
     if has_kernel_folder(nodegauge_os::environment_variable) {
         return Ok(None);
     }
-    let folder = Scratch::new().map_err(|error| {
+    let folder = ScratchFolder::new().map_err(|error| {
         DeviceError::new(FailureClass::Other, api::NAME, KERNEL_FOLDER, 0)
             .with_detail(error.to_string())
     })?;
@@ -187,9 +187,9 @@ impl OpenCl {
             unsafe { (api.clGetPlatformInfo)(platform, PLATFORM_VERSION, bytes, at, length) }
         });
         let class = match listed.number(DEVICE_TYPE) {
-            Some(kind) if kind & 2 != 0 => Class::Cpu,
-            Some(kind) if kind & 4 != 0 => Class::Gpu,
-            _ => Class::Accelerator,
+            Some(kind) if kind & 2 != 0 => DeviceClass::Cpu,
+            Some(kind) if kind & 4 != 0 => DeviceClass::Gpu,
+            _ => DeviceClass::Accelerator,
         };
         let pci = listed.value(DEVICE_PCI_BUS_INFO_KHR).ok().and_then(|bytes| pci_address(&bytes));
         let uuid = listed.value(DEVICE_UUID_KHR).ok().filter(|bytes| bytes.len() == 16);

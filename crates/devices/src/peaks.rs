@@ -7,23 +7,23 @@ mod product;
 use crate::config::DevicePeakConfig;
 use crate::driver::{DeviceError, OpenDevice};
 use crate::evidence::DeviceEvidence;
-use crate::info::{Class, DeviceInfo};
+use crate::info::{DeviceClass, DeviceInfo};
 use crate::state::DeviceStates;
 use crate::{GAUGE, drivers, host_memory};
-use chains::{Chains, Loop};
+use chains::{ChainLoopShape, Chains};
 use nodegauge_analysis::expect::PossibleFigures;
 use nodegauge_gauge::series::Series;
-use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
+use nodegauge_gauge::{ExpectedCost, MeasuredNode, PlannedRun};
 use nodegauge_kernels::Element;
-use nodegauge_measure::record::{Measurement, Quoted, Validity};
+use nodegauge_measure::record::{Measurement, QuotedStatistic, Validity};
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::halving::{
-    self, Candidates, DeadlineCheck, EliminationRule, Halving, PassesPerRound, PreparedCandidate,
-    SearchRules, TurnRate,
+    self, CandidateTurns, DeadlineCheck, EliminationRule, Halving, PassesPerRound,
+    PreparationResult, SearchRules, TurnRate,
 };
-use nodegauge_measure::schedule::{Budget, Limits, Turn, policy};
+use nodegauge_measure::schedule::{Budget, RunLimits, Turn, policy};
 use nodegauge_measure::{Failure, Notice, NoticeId, Observer, Outcome, Unit, clock};
-use product::Product;
+use product::MatrixProduct;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -69,7 +69,7 @@ impl PeakPlan {
 /// Work that a cell measures.
 enum Work {
     Chains(Chains),
-    Product(Product),
+    Product(MatrixProduct),
 }
 
 struct PeakCell {
@@ -87,8 +87,8 @@ impl PeakCell {
     /// Runs the work once and returns its time by the device's clock, seconds.
     fn time(&mut self) -> Result<f64, DeviceError> {
         match &mut self.work {
-            Work::Chains(chains) => chains.time(),
-            Work::Product(product) => product.time(),
+            Work::Chains(chains) => chains.run_timed(),
+            Work::Product(product) => product.run_timed(),
         }
     }
 
@@ -105,18 +105,22 @@ impl PlannedRun for PeakPlan {
         ExpectedCost { time: Some(self.budget.time), memory: None }
     }
 
-    fn figures(&self, _: &Site) -> Vec<PossibleFigures> {
+    fn possible_figures(&self, _: &MeasuredNode) -> Vec<PossibleFigures> {
         vec![
             PossibleFigures::new(GAUGE, TEST, [FMA, DGEMM], &[Unit::FlopsPerSecond])
                 .with_known_limit(true),
         ]
     }
 
-    fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
-        let limits = Limits::from_budget(self.budget, self.samples);
+    fn run(
+        self: Box<Self>,
+        site: &MeasuredNode,
+        observer: &mut dyn Observer,
+    ) -> Result<Outcome, Failure> {
+        let limits = RunLimits::from_budget(self.budget, self.samples);
         let mut notices = self.notices;
-        let devices = drivers::open(&self.devices)?;
-        let host = host_memory::remaining(site);
+        let devices = drivers::open_devices(&self.devices)?;
+        let host = host_memory::remaining_memory(site);
         for device in devices.iter().filter(|device| device.info().shares_host_memory) {
             host_memory::array_memory(device.info(), host)?;
         }
@@ -137,7 +141,7 @@ impl PlannedRun for PeakPlan {
             let chains = best(device, *element, deadline, observer)?;
             cells.push(PeakCell::new(device, Work::Chains(chains)));
             if *element == Element::F64 {
-                let product = Product::for_device(device)?;
+                let product = MatrixProduct::for_device(device)?;
                 cells.extend(product.map(|product| PeakCell::new(device, Work::Product(product))));
             }
         }
@@ -166,7 +170,7 @@ impl PlannedRun for PeakPlan {
             measurements.extend(cell.figure(number, &evidence, worst));
         }
         let mut outcome = Outcome { measurements, notices, ..Outcome::default() };
-        series.end(&mut outcome);
+        series.store_end(&mut outcome);
         Ok(outcome)
     }
 }
@@ -191,11 +195,11 @@ fn best(
     deadline: Instant,
     observer: &dyn Observer,
 ) -> Result<Chains, DeviceError> {
-    let shapes = Loop::all(device.info(), element);
+    let shapes = ChainLoopShape::candidates(device.info(), element);
     let late = || observer.is_interrupted() || clock::now() >= deadline;
-    let mut build = |_: usize, shape: &Loop| match Chains::new(device, element, *shape) {
-        Ok(chains) => Ok(PreparedCandidate::Works(chains)),
-        Err(error) => Ok(PreparedCandidate::Refused(error)),
+    let mut build = |_: usize, shape: &ChainLoopShape| match Chains::new(device, element, *shape) {
+        Ok(chains) => Ok(PreparationResult::Works(chains)),
+        Err(error) => Ok(PreparationResult::Refused(error)),
     };
     let working = halving::prepare_candidates(&[shapes], &late, &mut build)?;
     let mut groups: Vec<Halving<Chains>> = working.into_iter().map(Halving::new).collect();
@@ -208,14 +212,14 @@ struct Loops<'a> {
     observer: &'a dyn Observer,
 }
 
-impl Candidates for Loops<'_> {
+impl CandidateTurns for Loops<'_> {
     type Candidate = Chains;
     type Error = DeviceError;
 
     fn turn(&mut self, picked: &mut [&mut Chains]) -> Result<Vec<TurnRate>, DeviceError> {
         let mut rates = Vec::with_capacity(picked.len());
         for chains in picked {
-            let rate = chains.flops() / chains.time()?;
+            let rate = chains.flops() / chains.run_timed()?;
             rates.push(TurnRate { rate, round_trip: f64::NAN });
         }
         Ok(rates)
@@ -230,8 +234,8 @@ impl PeakCell {
     /// Verifies the result of the work. Returns its largest deviation from the expected result.
     fn largest_deviation(&mut self) -> Result<Option<f64>, DeviceError> {
         match &mut self.work {
-            Work::Chains(chains) => chains.check().map(Some),
-            Work::Product(product) => product.check().map(Some),
+            Work::Chains(chains) => chains.max_deviation().map(Some),
+            Work::Product(product) => product.max_deviation().map(Some),
         }
     }
 
@@ -252,8 +256,8 @@ impl PeakCell {
         let (name, config, allowed, limit) = match &self.work {
             Work::Chains(chains) => {
                 let limit = match (info.class, chains.element) {
-                    (Class::Cpu, Element::F64) => site.machine.peak_flops.as_ref(),
-                    (Class::Cpu, Element::F32) => None,
+                    (DeviceClass::Cpu, Element::F64) => site.machine.peak_flops.as_ref(),
+                    (DeviceClass::Cpu, Element::F32) => None,
                     (_, Element::F64) => info.peak[0].as_ref(),
                     (_, Element::F32) => info.peak[1].as_ref(),
                 };
@@ -265,18 +269,19 @@ impl PeakCell {
             }
         };
         match worst {
-            Some(worst) if worst > allowed => validity.invalid(format!(
+            Some(worst) if worst > allowed => validity.mark_invalid(format!(
                 "{}: results of {name} deviate by {worst:.1e}, but rounding explains at most \
                  {allowed:.1e}; the device computed wrong results",
                 info.id()
             )),
-            None => validity.suspect("the device failed before its results were checked"),
+            None => validity.mark_suspect("the device failed before its results were checked"),
             Some(_) => {}
         }
         let flops = self.flops();
         let m = Measurement::new(GAUGE, TEST, name, Unit::FlopsPerSecond);
-        let m = series.figure(regime, (number, 0), m, Quoted::Best, &|seconds| flops / seconds)?;
-        let mut m = m.config(&config);
+        let m = series
+            .figure(regime, (number, 0), m, QuotedStatistic::Best, &|seconds| flops / seconds)?;
+        let mut m = m.with_config(&config);
         if let Some(limit) = limit {
             m = m.with_theoretical_limit(limit);
         }

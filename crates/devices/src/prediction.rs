@@ -7,12 +7,12 @@
 
 use crate::info::DeviceInfo;
 use nodegauge_arena::{MemoryRates, RequestedPages};
-use nodegauge_gauge::Site;
+use nodegauge_gauge::MeasuredNode;
 use nodegauge_kernels::size::MIN_CACHE_MULTIPLE;
 use nodegauge_kernels::{Element, Kernel};
 use nodegauge_machine::CpuId;
 use nodegauge_machine::devices::catalog;
-use nodegauge_measure::record::Figure;
+use nodegauge_measure::record::TheoreticalValue;
 use nodegauge_measure::schedule::{Predictable, PredictedTime, RepetitionPolicy, policy};
 use nodegauge_measure::{Bytes, BytesPerSec, Failure};
 use nodegauge_placement::{MemoryPolicy, pairs};
@@ -45,16 +45,16 @@ impl ArrayRates {
     /// Returns the rates of a device; `None` if they cannot be predicted. At most `max` bytes of the host's memory are
     /// touched.
     pub(crate) fn for_device(
-        site: &Site,
+        site: &MeasuredNode,
         info: &DeviceInfo,
         max: Bytes,
     ) -> Result<Option<Self>, Failure> {
         if info.shares_host_memory {
-            let rates = measure_host_rates(&pairs::core_cpus(&site.topology), max)?;
+            let rates = measure_host_rates(&pairs::one_cpu_per_core(&site.topology), max)?;
             return Ok(Some(Self { first_touch: rates.first_touch, rewrite: rates.rewrite }));
         }
         let sheet = || Some(catalog::find(&info.name)?.bandwidth());
-        let theoretical: Option<Figure> = info.theoretical.clone().or_else(sheet);
+        let theoretical: Option<TheoreticalValue> = info.theoretical.clone().or_else(sheet);
         Ok(theoretical.map(|figure| {
             let rate = BytesPerSec(figure.value);
             Self { first_touch: rate, rewrite: rate }
@@ -172,16 +172,16 @@ impl Predictable for PredictedCopies {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::links::SIZES;
+    use crate::links::DEFAULT_COPY_SIZES;
     use nodegauge_kernels::STREAM;
     use nodegauge_measure::Seconds;
-    use nodegauge_measure::schedule::{Budget, Limits};
+    use nodegauge_measure::schedule::{Budget, RunLimits};
 
     const SECOND: Duration = Duration::from_secs(1);
     const GB: BytesPerSec = BytesPerSec(1e9);
 
-    fn asked(seconds: u32) -> Limits {
-        Limits::from_budget(Budget { time: seconds * SECOND, is_set_by_user: true }, None)
+    fn asked(seconds: u32) -> RunLimits {
+        RunLimits::from_budget(Budget { time: seconds * SECOND, is_set_by_user: true }, None)
     }
 
     /// Returns the budget that a hint recommends.
@@ -228,7 +228,7 @@ mod tests {
     fn largest_copies_are_omitted_unless_given_by_the_user() {
         let rates = MemoryRates { first_touch: GB, rewrite: GB, load: Seconds(1e-7) };
         let copies = |is_given| PredictedCopies {
-            sizes: SIZES.to_vec(),
+            sizes: DEFAULT_COPY_SIZES.to_vec(),
             devices: 1,
             nodes: 1,
             is_given,
@@ -236,7 +236,7 @@ mod tests {
         };
         let mut shorter = copies(false);
         asked(3).admit(&mut shorter).unwrap();
-        assert!(shorter.sizes.len() < SIZES.len() && shorter.sizes.len() > 1);
+        assert!(shorter.sizes.len() < DEFAULT_COPY_SIZES.len() && shorter.sizes.len() > 1);
         let refused = asked(3).admit(&mut copies(true)).unwrap_err();
         asked(hinted(&refused)).admit(&mut copies(true)).unwrap();
     }

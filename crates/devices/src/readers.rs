@@ -25,7 +25,7 @@ impl Reader for BabelStreamReader {
     }
 
     fn version(&self, text: &str) -> Option<String> {
-        babelstream::key_value(text, "Version:")
+        babelstream::value_after_key(text, "Version:")
     }
 
     fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, RefusedOutput> {

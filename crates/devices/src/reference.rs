@@ -4,7 +4,7 @@
 use crate::GAUGE;
 use crate::babelstream::BabelStreamOutput;
 use crate::config::DeviceConfig;
-use crate::info::{Class, DeviceInfo};
+use crate::info::{DeviceClass, DeviceInfo};
 use crate::nvbandwidth::NvbandwidthOutput;
 use nodegauge_kernels::Element;
 use nodegauge_measure::record::{Category, Measurement};
@@ -51,7 +51,7 @@ impl UsersProgram {
         let command = CommandLine::new(self.path.display().to_string(), arguments.iter().cloned());
         let run = ProgramJob::new(command, LIMIT).with_environment(environment);
         let ended = program::run(&run, interrupted)?;
-        match ended.success("run the program manually") {
+        match ended.require_success("run the program manually") {
             Err(ToolchainError::Interrupted) => Ok(None),
             ended => Ok(Some(ended?.stdout)),
         }
@@ -66,14 +66,14 @@ impl UsersProgram {
     ///
     /// # Errors
     /// Fails if BabelStream does not run or reports wrong results, or if its output cannot be parsed.
-    pub fn babelstream(
+    pub fn run_babelstream(
         &self,
         device: &DeviceInfo,
         element: Element,
         elements: u64,
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Vec<Measurement>, Failure> {
-        let repeats = REPEATS[usize::from(device.class == Class::Cpu)];
+        let repeats = REPEATS[usize::from(device.class == DeviceClass::Cpu)];
         let mut arguments: Vec<String> = Vec::new();
         for (name, value) in
             [("--device", device.index as u64), ("--arraysize", elements), ("--numtimes", repeats)]
@@ -99,7 +99,7 @@ impl UsersProgram {
     ///
     /// # Errors
     /// Fails if nvbandwidth does not run, or if its output cannot be parsed.
-    pub fn nvbandwidth(
+    pub fn run_nvbandwidth(
         &self,
         names: &[&str],
         devices: &[&DeviceInfo],
@@ -124,7 +124,7 @@ impl UsersProgram {
 const IDENTIFYING_KEYS: [&str; 5] = ["device", "element", "message_bytes", "peer", "host_memory"];
 
 /// Returns a notice with the ratios of native figures to those of an external program.
-pub fn compare(measurements: &[Measurement]) -> Option<Notice> {
+pub fn comparison_notice(measurements: &[Measurement]) -> Option<Notice> {
     let mut ratios = Vec::new();
     for theirs in measurements.iter().filter(|m| m.category == Category::Reference) {
         let natives = measurements.iter().filter(|m| m.category != Category::Reference);

@@ -1,7 +1,7 @@
 //! Effect of the device's error counts and clocks before and after the measurement on the validity of its figures.
 
 use crate::config::DeviceConfig;
-use crate::info::{Class, ClockState, DeviceInfo};
+use crate::info::{DeviceClass, DeviceInfo, DeviceReading};
 use nodegauge_measure::record::{Status, Validity};
 
 /// Minimum relative decrease of the clock that is reported.
@@ -10,19 +10,19 @@ const MIN_CLOCK_DROP: f64 = 0.03;
 /// States of a device: before the measurement, after the first round, and after the last round.
 #[derive(Debug, Clone, Default)]
 pub struct DeviceStates {
-    before: Option<ClockState>,
-    warm: Option<ClockState>,
-    after: Option<ClockState>,
+    before: Option<DeviceReading>,
+    warm: Option<DeviceReading>,
+    after: Option<DeviceReading>,
 }
 
 impl DeviceStates {
     /// Creates the list with the state before the measurement.
-    pub fn new(before: Option<ClockState>) -> Self {
+    pub fn new(before: Option<DeviceReading>) -> Self {
         Self { before, ..Self::default() }
     }
 
     /// Records the state after a round.
-    pub fn record_state(&mut self, now: Option<ClockState>) {
+    pub fn record_state(&mut self, now: Option<DeviceReading>) {
         if self.warm.is_none() {
             self.warm.clone_from(&now);
         }
@@ -46,13 +46,14 @@ impl DeviceStates {
     pub fn judge(&self, id: &str, validity: &mut Validity) {
         let Some((before, after)) = self.before.as_ref().zip(self.after.as_ref()) else { return };
         if let Some(errors) = increase(before.uncorrected, after.uncorrected) {
-            validity.invalid(format!(
+            validity.mark_invalid(format!(
                 "{id}: {errors} uncorrectable memory errors during the measurement"
             ));
         }
         if let Some(errors) = increase(before.corrected, after.corrected) {
-            validity
-                .suspect(format!("{id}: {errors} corrected memory errors during the measurement"));
+            validity.mark_suspect(format!(
+                "{id}: {errors} corrected memory errors during the measurement"
+            ));
         }
         let clocks = self.warm.as_ref().and_then(|warm| warm.clock).zip(after.clock);
         if let Some((from, to)) = clocks.filter(|(from, to)| to.0 < from.0 * (1.0 - MIN_CLOCK_DROP))
@@ -66,7 +67,7 @@ impl DeviceStates {
                 .add(Status::Valid, format!("{id}: the clock dropped from {from} to {to}{cause}"));
         }
         if let Some(others) = before.others.max(after.others).filter(|others| *others > 0) {
-            validity.suspect(match others {
+            validity.mark_suspect(match others {
                 1 => format!("{id}: another process uses the device"),
                 n => format!("{id}: {n} other processes use the device"),
             });
@@ -95,7 +96,7 @@ impl DeviceInfo {
     }
 }
 
-impl Class {
+impl DeviceClass {
     /// Returns the name of the device class in records.
     pub fn name(self) -> &'static str {
         match self {
@@ -113,13 +114,13 @@ mod tests {
 
     #[test]
     fn device_state_is_judged_by_changes_during_the_run() {
-        let state = |corrected, uncorrected, mhz: f64| ClockState {
+        let state = |corrected, uncorrected, mhz: f64| DeviceReading {
             clock: Some(Hertz(mhz * 1e6)),
             corrected: Some(corrected),
             uncorrected: Some(uncorrected),
-            ..ClockState::default()
+            ..DeviceReading::default()
         };
-        let judged = |after: ClockState| {
+        let judged = |after: DeviceReading| {
             let mut watched = DeviceStates::new(Some(state(7, 1, 300.0)));
             watched.record_state(Some(state(7, 1, 1980.0)));
             watched.record_state(Some(after));
@@ -130,7 +131,7 @@ mod tests {
         assert_eq!(judged(state(7, 1, 1980.0)), Validity::valid());
         assert_eq!(judged(state(9, 1, 1980.0)).status, Status::Suspect);
         assert_eq!(judged(state(9, 2, 1980.0)).status, Status::Invalid);
-        let slow = ClockState { slowed_by: vec!["power limit".into()], ..state(7, 1, 1200.0) };
+        let slow = DeviceReading { slowed_by: vec!["power limit".into()], ..state(7, 1, 1200.0) };
         let slow = judged(slow);
         assert_eq!(slow.status, Status::Valid);
         assert_eq!(

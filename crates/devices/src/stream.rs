@@ -5,22 +5,22 @@ use crate::bench::{DeviceArrays, LoopShape};
 use crate::config::DeviceStreamConfig;
 use crate::driver::{DeviceError, OpenDevice};
 use crate::evidence::DeviceEvidence;
-use crate::info::{Class, DeviceInfo};
+use crate::info::{DeviceClass, DeviceInfo};
 use crate::prediction::{ArrayRates, PlannedArrays, PredictedArrays};
 use crate::reference::{self, UsersProgram};
 use crate::state::DeviceStates;
 use crate::{GAUGE, tuner};
 use crate::{drivers, host_memory};
 use nodegauge_analysis::expect::PossibleFigures;
-use nodegauge_gauge::series::{ReferenceRun, Series};
-use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
+use nodegauge_gauge::series::{ReferenceProgramRun, Series};
+use nodegauge_gauge::{ExpectedCost, MeasuredNode, PlannedRun};
 use nodegauge_kernels::size::{self, CacheCapacity, SizeConditions, SizeSpec};
-use nodegauge_kernels::{Element, KERNELS, Kernel, STREAM_ARRAYS, array_count};
+use nodegauge_kernels::{Element, KERNELS, Kernel, STREAM_ARRAY_COUNT, array_count};
 use nodegauge_machine::devices::catalog;
 use nodegauge_measure::interference::{Cause, stolen_ticks};
-use nodegauge_measure::record::{Measurement, Quoted, Validity};
+use nodegauge_measure::record::{Measurement, QuotedStatistic, Validity};
 use nodegauge_measure::samples::Sample;
-use nodegauge_measure::schedule::{Budget, Limits, Turn, policy};
+use nodegauge_measure::schedule::{Budget, RunLimits, Turn, policy};
 use nodegauge_measure::{
     Bytes, BytesPerSec, Failure, Fraction, Notice, NoticeId, Observer, Outcome, Unit, clock, stats,
 };
@@ -62,7 +62,7 @@ impl DeviceStreamOptions {
 }
 
 /// Returns the requested element types without duplicates, in the order of the table of types.
-pub fn element_types(asked: &[Element]) -> Vec<Element> {
+pub fn distinct_element_types(asked: &[Element]) -> Vec<Element> {
     Element::ALL.iter().copied().filter(|element| asked.contains(element)).collect()
 }
 
@@ -100,7 +100,7 @@ impl DeviceStreamPlan {
     /// Returns the plan with an additional run of BabelStream on the same devices. Native passes are measured before
     /// and after this run.
     #[must_use]
-    pub fn with_reference(self, babelstream: Option<UsersProgram>) -> Self {
+    pub fn with_reference_program(self, babelstream: Option<UsersProgram>) -> Self {
         Self { babelstream, ..self }
     }
 
@@ -129,7 +129,7 @@ impl DeviceStreamPlan {
                 }
                 asked => cells.extend(asked.iter().map(|element| (at, *element))),
             }
-            if device.class == Class::Cpu {
+            if device.class == DeviceClass::Cpu {
                 notices.push(Notice::new(
                     NoticeId::Method,
                     GAUGE,
@@ -153,7 +153,7 @@ impl DeviceStreamPlan {
     /// last-level cache. `host` is the host memory that this process can still use.
     fn size(
         &self,
-        site: &Site,
+        site: &MeasuredNode,
         host: Option<Bytes>,
         device: &dyn OpenDevice,
         element: Element,
@@ -170,7 +170,7 @@ impl DeviceStreamPlan {
         };
         let with_it = self.cells.iter().filter(|(at, _)| self.devices[*at].id() == info.id());
         let available = Bytes(available.0 / with_it.count().max(1) as u64);
-        let measured = site.machine.measured_cache.filter(|_| info.class == Class::Cpu);
+        let measured = site.machine.measured_cache.filter(|_| info.class == DeviceClass::Cpu);
         let caches = CacheCapacity::new(info.last_cache, measured.as_ref());
         let conditions = SizeConditions {
             gauge: GAUGE,
@@ -183,7 +183,8 @@ impl DeviceStreamPlan {
         let max = info.largest_allocation.0 / element.bytes();
         if self.options.size == SizeSpec::Auto {
             let room = available.as_f64() * conditions.fraction.0;
-            if info.class != Class::Cpu && room >= self.arrays() as f64 * OWN_MEMORY.as_f64() {
+            if info.class != DeviceClass::Cpu && room >= self.arrays() as f64 * OWN_MEMORY.as_f64()
+            {
                 chosen.elements = chosen.elements.max(OWN_MEMORY.0 / element.bytes());
             }
             chosen.elements = chosen.elements.min(max);
@@ -215,10 +216,10 @@ impl DeviceStreamPlan {
     /// Fails if the arrays do not fit, and if the user set the budget and the shortest arrays exceed it.
     fn admitted(
         &self,
-        site: &Site,
+        site: &MeasuredNode,
         host: Option<Bytes>,
         opened: &[Rc<dyn OpenDevice>],
-        limits: &Limits,
+        limits: &RunLimits,
         notices: &mut Vec<Notice>,
     ) -> Result<Vec<PlannedArrays>, Failure> {
         let mut planned = Vec::new();
@@ -272,7 +273,7 @@ impl PlannedRun for DeviceStreamPlan {
         ExpectedCost { time: Some(self.options.budget.time), memory: None }
     }
 
-    fn figures(&self, _: &Site) -> Vec<PossibleFigures> {
+    fn possible_figures(&self, _: &MeasuredNode) -> Vec<PossibleFigures> {
         let names = self.options.kernels.iter().map(|kernel| kernel.name());
         vec![
             PossibleFigures::new(GAUGE, TEST, names, &[Unit::BytesPerSecond])
@@ -280,11 +281,15 @@ impl PlannedRun for DeviceStreamPlan {
         ]
     }
 
-    fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
-        let limits = Limits::from_budget(self.options.budget, self.options.samples);
+    fn run(
+        self: Box<Self>,
+        site: &MeasuredNode,
+        observer: &mut dyn Observer,
+    ) -> Result<Outcome, Failure> {
+        let limits = RunLimits::from_budget(self.options.budget, self.options.samples);
         let mut notices = self.notices.clone();
-        let opened = drivers::open(&self.devices)?;
-        let host = host_memory::remaining(site);
+        let opened = drivers::open_devices(&self.devices)?;
+        let host = host_memory::remaining_memory(site);
         let planned = self.admitted(site, host, &opened, &limits, &mut notices)?;
         let mut cells: Vec<StreamCell> = Vec::new();
         let choose =
@@ -302,9 +307,10 @@ impl PlannedRun for DeviceStreamPlan {
             // The deadline is set after the set-up, which may take long if a driver compiles, so that the choice of
             // loops has its full time.
             let deadline = clock::now() + choose;
-            let chosen = tuner::choose(&mut bench, kernels, device.info(), deadline, &|| {
-                observer.is_interrupted()
-            })?;
+            let chosen =
+                tuner::choose_loops(&mut bench, kernels, device.info(), deadline, &|| {
+                    observer.is_interrupted()
+                })?;
             cells.push(StreamCell {
                 device: device.clone(),
                 bench,
@@ -327,13 +333,16 @@ impl PlannedRun for DeviceStreamPlan {
         let mut reference = Vec::new();
         if let Some(program) = &self.babelstream {
             let all: Vec<usize> = (0..arrays.len()).collect();
-            let run = ReferenceRun {
+            let run = ReferenceProgramRun {
                 phase: "BabelStream",
                 compared: &all,
                 run: &mut |interrupted| babelstream(program, &arrays, interrupted),
             };
-            reference =
-                series.run_reference(run, &mut |turn: Turn| cells[turn.cell].turn(), observer);
+            reference = series.run_reference_program(
+                run,
+                &mut |turn: Turn| cells[turn.cell].turn(),
+                observer,
+            );
         }
         let is_measured = series.schedule.samples.iter().any(|samples| !samples.is_empty());
         let mut is_checked = is_measured && series.failure().is_none();
@@ -351,9 +360,9 @@ impl PlannedRun for DeviceStreamPlan {
             measurements.extend(cell.figures(number, &evidence, is_checked));
         }
         measurements.extend(reference);
-        notices.extend(reference::compare(&measurements));
+        notices.extend(reference::comparison_notice(&measurements));
         let mut outcome = Outcome { measurements, notices, ..Outcome::default() };
-        series.end(&mut outcome);
+        series.store_end(&mut outcome);
         Ok(outcome)
     }
 }
@@ -373,7 +382,7 @@ fn babelstream(
 ) -> Result<Vec<Measurement>, Failure> {
     let mut figures = Vec::new();
     for CellArrays { device, element, elements } in cells {
-        figures.extend(program.babelstream(device.info(), *element, *elements, interrupted)?);
+        figures.extend(program.run_babelstream(device.info(), *element, *elements, interrupted)?);
     }
     Ok(figures)
 }
@@ -412,9 +421,9 @@ impl StreamCell {
     /// host's clock.
     fn turn(&mut self) -> Result<Vec<Sample>, DeviceError> {
         // Stolen CPU time matters only if the device is the host's processor.
-        let on_host = self.device.info().class == Class::Cpu;
+        let on_host = self.device.info().class == DeviceClass::Cpu;
         let before = on_host.then(stolen_ticks).flatten();
-        let times = self.bench.pass(&self.loops)?;
+        let times = self.bench.run_pass(&self.loops)?;
         let after = on_host.then(stolen_ticks).flatten();
         let ticks = after.zip(before).map_or(0, |(after, before)| after.saturating_sub(before));
         self.watched.record_state(self.device.state());
@@ -439,26 +448,30 @@ impl StreamCell {
         let sheet =
             || Some(catalog::find(&info.name)?.bandwidth()).filter(|_| info.slice.is_none());
         let theoretical = match info.class {
-            Class::Cpu => site.machine.memory.theoretical.clone(),
+            DeviceClass::Cpu => site.machine.memory.theoretical.clone(),
             _ => info.theoretical.clone().or_else(sheet),
         };
         let pages = bench.pages();
         let figure = |(part, (kernel, shape)): (usize, &(Kernel, LoopShape))| {
             let mut validity = Validity::valid();
             for reason in &checked.reasons {
-                validity.invalid(reason.clone());
+                validity.mark_invalid(reason.clone());
             }
             if !is_checked {
-                validity.suspect("the device failed before its arrays were checked at the end");
+                validity
+                    .mark_suspect("the device failed before its arrays were checked at the end");
             }
             if self.times_llc.is_some_and(|times| times < size::MIN_CACHE_MULTIPLE * 0.999) {
-                validity.suspect(format!(
+                validity.mark_suspect(format!(
                     "arrays are {:.2} times as large as the device's last-level cache; STREAM requires at least 4 times",
                     self.times_llc.unwrap_or(0.0)
                 ));
             }
             self.watched.judge(&info.id(), &mut validity);
-            regime.doubts(cell, part, guest).into_iter().for_each(|doubt| validity.suspect(doubt));
+            regime
+                .doubts(cell, part, guest)
+                .into_iter()
+                .for_each(|doubt| validity.mark_suspect(doubt));
             let host = regime.seconds(cell, self.loops.len() + part);
             let grid = shape.grid(*kernel, bench.elements, info.units);
             let mut on = self.watched.config(info);
@@ -467,7 +480,7 @@ impl StreamCell {
                 on,
                 engine: Some("native".to_owned()),
                 element: Some(bench.element.name().to_owned()),
-                arrays: (bench.arrays() != STREAM_ARRAYS).then_some(bench.arrays() as u64),
+                arrays: (bench.arrays() != STREAM_ARRAY_COUNT).then_some(bench.arrays() as u64),
                 array_bytes: Some(bench.array_bytes()),
                 array_times_llc: self.times_llc,
                 pages: pages.clone(),
@@ -486,9 +499,10 @@ impl StreamCell {
             };
             let bytes = self.counted(*kernel) as f64;
             let m = Measurement::new(GAUGE, TEST, kernel.name(), Unit::BytesPerSecond);
-            let m =
-                series.figure(regime, (cell, part), m, Quoted::Best, &|seconds| bytes / seconds)?;
-            let mut m = m.config(&config);
+            let m = series.figure(regime, (cell, part), m, QuotedStatistic::Best, &|seconds| {
+                bytes / seconds
+            })?;
+            let mut m = m.with_config(&config);
             if let Some(theoretical) = &theoretical {
                 m = m.with_theoretical_limit(theoretical);
             }

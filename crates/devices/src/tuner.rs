@@ -7,8 +7,8 @@ use crate::info::DeviceInfo;
 use nodegauge_kernels::Kernel;
 use nodegauge_measure::clock;
 use nodegauge_measure::schedule::halving::{
-    self, Candidates, DeadlineCheck, EliminationRule, Halving, PassesPerRound, PreparedCandidate,
-    SearchRules, TurnRate,
+    self, CandidateTurns, DeadlineCheck, EliminationRule, Halving, PassesPerRound,
+    PreparationResult, SearchRules, TurnRate,
 };
 use std::time::Instant;
 
@@ -40,7 +40,7 @@ const RULES: SearchRules = SearchRules {
 /// built are skipped. If time is short, only the first candidates are tried.
 ///
 /// Fails if no loop works for one of the kernels.
-pub fn choose(
+pub fn choose_loops(
     bench: &mut DeviceArrays,
     kernels: &[Kernel],
     device: &DeviceInfo,
@@ -48,15 +48,15 @@ pub fn choose(
     stop: &dyn Fn() -> bool,
 ) -> Result<LoopChoice, DeviceError> {
     let shapes: Vec<Vec<LoopShape>> =
-        kernels.iter().map(|kernel| LoopShape::for_kernel(*kernel, device)).collect();
+        kernels.iter().map(|kernel| LoopShape::candidates_for_kernel(*kernel, device)).collect();
     let late = || clock::now() >= deadline || stop();
     // The first pass of a loop includes building the loop.
     let mut first_turn = |group: usize, shape: &LoopShape| {
         DeviceError::check_end_request()?;
-        match bench.pass(&[(kernels[group], *shape)]) {
-            Ok(times) => Ok(PreparedCandidate::Works((*shape, device_rate(&times[0])))),
+        match bench.run_pass(&[(kernels[group], *shape)]) {
+            Ok(times) => Ok(PreparationResult::Works((*shape, device_rate(&times[0])))),
             Err(error) if matches!(error.kind, FailureClass::Build | FailureClass::Unsupported) => {
-                Ok(PreparedCandidate::Refused(error))
+                Ok(PreparationResult::Refused(error))
             }
             Err(error) => Err(error),
         }
@@ -83,7 +83,7 @@ fn without_slow_loops(working: Vec<(LoopShape, TurnRate)>) -> Halving<LoopShape>
     let mut halving = Halving::new(near.iter().map(|(shape, _)| *shape));
     // Every loop gets a first sample, so that the loops can be ranked even if the time is very short.
     for (number, (_, first)) in near.iter().enumerate() {
-        halving.record(number, first.rate, first.round_trip);
+        halving.add_rate(number, first.rate, first.round_trip);
     }
     halving
 }
@@ -95,14 +95,14 @@ struct Loops<'a> {
     stop: &'a dyn Fn() -> bool,
 }
 
-impl Candidates for Loops<'_> {
+impl CandidateTurns for Loops<'_> {
     type Candidate = LoopShape;
     type Error = DeviceError;
 
     fn turn(&mut self, picked: &mut [&mut LoopShape]) -> Result<Vec<TurnRate>, DeviceError> {
         let shapes = picked.iter().map(|shape| **shape);
         let pass: Vec<(Kernel, LoopShape)> = self.kernels.iter().copied().zip(shapes).collect();
-        Ok(self.bench.pass(&pass)?.iter().map(device_rate).collect())
+        Ok(self.bench.run_pass(&pass)?.iter().map(device_rate).collect())
     }
 
     fn must_end(&mut self) -> bool {

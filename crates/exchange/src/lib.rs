@@ -10,6 +10,6 @@ mod link;
 mod participant;
 mod segment;
 
-pub use link::{ConnectedLink, Link, Route, SharedLink};
+pub use link::{ConnectedLink, RankLink, Route, SharedLink};
 pub use participant::{MessageBuffer, MessageOperation, Participant};
 pub use segment::{Segment, SharedWord};

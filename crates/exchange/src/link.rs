@@ -24,14 +24,14 @@ pub enum Route {
 names!(Route, "route", Ring = "ring", Read = "process_vm_readv", Tcp = "tcp");
 
 /// Connection of a rank to its partner.
-pub enum Link<'a> {
+pub enum RankLink<'a> {
     /// Through shared memory.
     Shared(SharedLink<'a>),
     /// Over TCP.
     Connected(ConnectedLink),
 }
 
-impl Link<'_> {
+impl RankLink<'_> {
     /// Returns the possible routes of messages of this length.
     pub fn routes(&self, bytes: usize) -> Vec<Route> {
         match self {

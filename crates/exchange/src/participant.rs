@@ -1,7 +1,7 @@
 //! Rank that runs a pattern: sends, receives and verifies messages. Patterns, data and timing are the same as in
 //! the MPI probe (crates/messages/probes/messages_patterns.h).
 
-use crate::link::{Link, Transfer};
+use crate::link::{RankLink, Transfer};
 use crate::segment::Segment;
 use nodegauge_os::Spin;
 use nodegauge_team::core_to_core::{ping, pong};
@@ -66,7 +66,7 @@ pub struct Participant<'a, 'b> {
     /// True if each operation is timed separately.
     pub timed_separately: bool,
     /// Connection to the partner.
-    pub link: &'a mut Link<'b>,
+    pub link: &'a mut RankLink<'b>,
     /// Buffers for messages that are sent.
     pub send_buffers: Vec<MessageBuffer>,
     /// Buffers for received messages.
@@ -256,8 +256,8 @@ impl Participant<'_, '_> {
     fn meet(&mut self) -> io::Result<()> {
         let is_sender = self.is_sender();
         match self.link {
-            Link::Shared(shared) => meet(shared, is_sender),
-            Link::Connected(connected) => meet(connected, is_sender),
+            RankLink::Shared(shared) => meet(shared, is_sender),
+            RankLink::Connected(connected) => meet(connected, is_sender),
         }
     }
 
@@ -279,8 +279,8 @@ impl Participant<'_, '_> {
             is_sender,
         };
         let seconds = match self.link {
-            Link::Shared(shared) => operate(shared, &rules, send_buffers, receive_buffers, n),
-            Link::Connected(connected) => {
+            RankLink::Shared(shared) => operate(shared, &rules, send_buffers, receive_buffers, n),
+            RankLink::Connected(connected) => {
                 operate(connected, &rules, send_buffers, receive_buffers, n)
             }
         };
@@ -297,7 +297,7 @@ impl Participant<'_, '_> {
         if index != 0 && index != self.pairs() {
             return Ok(0.0);
         }
-        let line = self.segment.line(self.members[0]);
+        let line = self.segment.cache_line(self.members[0]);
         if index == 0 {
             line.store(0, Ordering::Release);
         }

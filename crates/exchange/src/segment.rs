@@ -57,12 +57,12 @@ impl Segment {
     }
 
     /// Returns the barrier of a group of ranks. `rank` is the first rank of the group.
-    pub fn gate(&self, rank: usize) -> &SpinBarrier {
+    pub fn group_barrier(&self, rank: usize) -> &SpinBarrier {
         self.mapping.view(self.at(rank))
     }
 
     /// Returns the cache line that this rank and its partner exchange.
-    pub fn line(&self, rank: usize) -> &AtomicU64 {
+    pub fn cache_line(&self, rank: usize) -> &AtomicU64 {
         &self.mapping.view::<CacheLine<AtomicU64>>(self.at(rank) + LINE_AT).0
     }
 
@@ -118,7 +118,7 @@ impl Segment {
     /// Waits until all of `members` have called this function.
     pub fn wait_for_members(&self, members: &[usize]) {
         // The barrier is never poisoned, because ranks that wait for an ended rank are killed.
-        let _ = self.gate(members[0]).wait(members.len());
+        let _ = self.group_barrier(members[0]).wait(members.len());
     }
 }
 
@@ -155,13 +155,13 @@ mod tests {
         let segment = Segment::new(2).unwrap();
         assert!(WORD_AT + (SharedWord::Steps as usize + 1) * 8 <= page_bytes());
         for rank in 0..2 {
-            segment.line(rank).store(1, Ordering::Relaxed);
+            segment.cache_line(rank).store(1, Ordering::Relaxed);
             segment.word(rank, SharedWord::Steps).store(2, Ordering::Relaxed);
             let mut writer = segment.inbox(rank).writer().unwrap();
             assert!(writer.write(&[3; 100_000], &mut 0));
         }
         assert_eq!(segment.word(0, SharedWord::Process).load(Ordering::Relaxed), 0);
         assert_eq!(segment.combine_numbers(0, &[0], &[5.0], |all| all[0].clone())[0], 5.0);
-        assert_eq!(segment.line(1).load(Ordering::Relaxed), 1);
+        assert_eq!(segment.cache_line(1).load(Ordering::Relaxed), 1);
     }
 }

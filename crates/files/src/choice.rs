@@ -19,7 +19,7 @@ pub struct OperationChoice {
 /// the run.
 ///
 /// Fails if such operations are combined with other operations or with another engine.
-pub fn choose(
+pub fn choose_operations(
     chosen: &[OperationList],
     engine: Option<IoEngine>,
 ) -> Result<OperationChoice, Failure> {
@@ -78,28 +78,29 @@ mod tests {
 
     #[test]
     fn chosen_operations_are_in_table_order() {
-        let chosen = |text: &str| choose(&lists(text), None).unwrap().operations;
+        let chosen = |text: &str| choose_operations(&lists(text), None).unwrap().operations;
         assert_eq!(names(&chosen("read,write,read")), ["write", "read"]);
     }
 
     #[test]
     fn asynchronous_operations_require_io_uring() {
-        let choice = choose(&lists("aio_read,aio_write"), None).unwrap();
+        let choice = choose_operations(&lists("aio_read,aio_write"), None).unwrap();
         assert_eq!(names(&choice.operations), ["write", "read"]);
         assert_eq!(
             (names(&choice.aio_operations), choice.engine),
             (vec!["write", "read"], IoEngine::Uring)
         );
         assert_eq!(
-            choose(&lists("aio_read"), Some(IoEngine::Uring)).unwrap().engine,
+            choose_operations(&lists("aio_read"), Some(IoEngine::Uring)).unwrap().engine,
             IoEngine::Uring
         );
-        let refused = |text: &str, engine| choose(&lists(text), engine).unwrap_err().to_string();
+        let refused =
+            |text: &str, engine| choose_operations(&lists(text), engine).unwrap_err().to_string();
         assert!(
             refused("aio_read,write", None)
                 .contains("aio_read and write require different engines")
         );
         assert!(refused("aio_read", Some(IoEngine::Mmap)).contains("not with --engine mmap"));
-        assert_eq!(choose(&[], None).unwrap().engine, IoEngine::Sync);
+        assert_eq!(choose_operations(&[], None).unwrap().engine, IoEngine::Sync);
     }
 }

@@ -30,7 +30,7 @@ fn kib(bytes: Option<f64>) -> f64 {
 
 /// Formats the figures as IOzone's table, or as IOzone's lines of throughput mode, after a line that names nodegauge as
 /// the origin.
-pub fn iozone(record: &Record) -> String {
+pub fn iozone_table(record: &Record) -> String {
     let rows = rows(record);
     let own = single_table_rows(&rows);
     let mut out = format!(

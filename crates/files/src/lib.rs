@@ -22,7 +22,7 @@ mod result;
 mod run;
 mod view;
 
-pub use choice::{OperationChoice, choose};
+pub use choice::{OperationChoice, choose_operations};
 pub use grid::SizeList;
 pub use nodegauge_blocks::engine::{IoEngine, Msync, SyncWrites};
 pub use nodegauge_blocks::operation::{Operation, OperationList};
@@ -35,8 +35,8 @@ pub use run::{latency_cost, run};
 
 use crate::reference::{FioReader, IozoneReader, Mdtest};
 use nodegauge_gauge::readers::Reader;
-use nodegauge_gauge::view::{Reach, Section};
-use nodegauge_gauge::{Detail, Gauge, Headline, PlannedRun, Site, SummaryRequest};
+use nodegauge_gauge::view::{AttainableValue, Section};
+use nodegauge_gauge::{Detail, Gauge, Headline, MeasuredNode, PlannedRun, SummaryRequest};
 use nodegauge_measure::Failure;
 use nodegauge_measure::Unit;
 use nodegauge_measure::figure_names::io::READ;
@@ -51,7 +51,7 @@ pub const GAUGE: &str = nodegauge_measure::figure_names::io::GAUGE;
 pub const TEST: &str = nodegauge_measure::figure_names::io::TEST;
 
 /// The test's name in the record for figures of metadata.
-pub const METADATA: &str = "metadata";
+pub const METADATA_TEST: &str = "metadata";
 
 /// Text for the headline figure of a read through the page cache; [`PAST_CACHE`] takes precedence if direct I/O was
 /// measured.
@@ -60,7 +60,7 @@ const PAST_CACHE: &str = "read with the largest blocks, past the page cache";
 
 /// Gauge of operations on files.
 #[derive(Debug, Clone, Copy)]
-pub struct Files;
+pub struct FileGauge;
 
 /// Plans a short measurement in a folder for the summary of the node.
 fn summary_in(folder: PathBuf, ask: &SummaryRequest<'_>) -> Result<FilesPlan, Failure> {
@@ -76,7 +76,7 @@ fn headline_rank(m: &Measurement) -> Option<(Option<bool>, Option<u64>, Option<u
     is_read.then_some((config.direct, config.block_bytes, config.file_bytes))
 }
 
-impl Gauge for Files {
+impl Gauge for FileGauge {
     fn name(&self) -> &'static str {
         GAUGE
     }
@@ -85,11 +85,11 @@ impl Gauge for Files {
         true
     }
 
-    fn kinds(&self) -> Vec<ConfigKind> {
+    fn figure_kinds(&self) -> Vec<ConfigKind> {
         vec![
             ConfigKind::from_config::<config::FilesConfig>(GAUGE, &[TEST])
                 .with_headlines(&["write", READ]),
-            ConfigKind::from_config::<metadata::MetadataConfig>(GAUGE, &[METADATA])
+            ConfigKind::from_config::<metadata::MetadataConfig>(GAUGE, &[METADATA_TEST])
                 .with_headlines(&["create", "stat"]),
         ]
     }
@@ -98,7 +98,7 @@ impl Gauge for Files {
     /// not writable.
     fn summary_plan(
         &self,
-        _: &Site,
+        _: &MeasuredNode,
         ask: &SummaryRequest<'_>,
     ) -> Result<Option<Box<dyn PlannedRun>>, Failure> {
         let plan = summary_in(PathBuf::from("."), ask)
@@ -118,7 +118,7 @@ impl Gauge for Files {
         vec![Headline { what, ..headline }]
     }
 
-    fn reach(&self, record: &Record, figure: &Measurement) -> Option<Reach> {
+    fn reach(&self, record: &Record, figure: &Measurement) -> Option<AttainableValue> {
         view::reach(record, figure)
     }
 

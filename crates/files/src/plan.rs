@@ -158,7 +158,8 @@ pub fn plan(options: FilesOptions, programs: Vec<ReferenceProgram>) -> Result<Fi
     for path in &options.paths {
         scratch::check(path)?;
         volumes.push(
-            Volume::from_folder(path, &root).map_err(|cause| error::unwritable(path, cause))?,
+            Volume::from_folder(path, &root)
+                .map_err(|cause| error::unwritable_error(path, cause))?,
         );
     }
     options.setup.engine.probe()?;
@@ -388,8 +389,8 @@ fn fitting_cells(
     volume: &Volume,
     notices: &mut Vec<Notice>,
 ) -> Result<Vec<CellSize>, Failure> {
-    let (free, basis) =
-        volume::writable_space(volume).map_err(|cause| error::unwritable(&volume.folder, cause))?;
+    let (free, basis) = volume::writable_space(volume)
+        .map_err(|cause| error::unwritable_error(&volume.folder, cause))?;
     let explicit = options.files.is_some() || cache == CacheMode::Beyond;
     let may = (free.as_f64() * if explicit { 1.0 } else { MAX_SPACE_SHARE }) as u64;
     let workers = options.workers.map_or(1, |workers| workers.count as u64);

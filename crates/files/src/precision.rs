@@ -8,7 +8,7 @@
 use nodegauge_blocks::clock::Clock;
 use nodegauge_blocks::workers::OperationSample;
 use nodegauge_measure::record::doubt::TYPICAL_RULE;
-use nodegauge_measure::stats::{Better, Summary};
+use nodegauge_measure::stats::{BetterDirection, Summary};
 use nodegauge_measure::{Fraction, Seconds};
 
 /// Maximum relative error of the median in each direction. The results of two runs then differ by at most twice this
@@ -46,7 +46,9 @@ pub(crate) fn doubt_reason<'a>(
 /// Returns the possible relative error of the median, from its 95 % confidence interval, which is computed from order
 /// statistics.
 fn deviation(rates: &[f64]) -> f64 {
-    let Some(summary) = Summary::from_samples(rates, Better::Higher) else { return f64::NAN };
+    let Some(summary) = Summary::from_samples(rates, BetterDirection::Higher) else {
+        return f64::NAN;
+    };
     // An infinite rate is not a valid figure.
     let [low, high] = summary.ci95.filter(|_| summary.median.is_finite()).unwrap_or([f64::NAN; 2]);
     (high - summary.median).max(summary.median - low) / summary.median

@@ -7,7 +7,7 @@ use crate::plan::FilesPlan;
 use crate::precision;
 use nodegauge_blocks::scratch::ScratchDirectory;
 use nodegauge_blocks::task::Task;
-use nodegauge_measure::schedule::{Limits, PredictedTime};
+use nodegauge_measure::schedule::{PredictedTime, RunLimits};
 use nodegauge_measure::{Bytes, BytesPerSec, Failure, Observer, clock};
 use std::fs::File;
 use std::io::Write;
@@ -28,7 +28,7 @@ const SMALLER: &str = "smaller files (--file-sizes, --max-size), or --time-limit
 pub(crate) fn admit(
     plan: &FilesPlan,
     scratch: &[ScratchDirectory],
-    limits: &Limits,
+    limits: &RunLimits,
     observer: &mut dyn Observer,
 ) -> Result<(), Failure> {
     let first = plan.tasks.first().filter(|_| limits.must_be_kept());

@@ -3,7 +3,7 @@
 use crate::config::{FilesConfig, OperationClock, Percent};
 use crate::keys::Latencies;
 use crate::plan::{FilesOptions, FilesPlan};
-use crate::reference::{ReferenceFigure, ReferenceProgram};
+use crate::reference::{ReferenceProgram, ReferenceProgramFigure};
 use crate::{GAUGE, IoEngine, TEST, precision};
 use nodegauge_blocks::clock::Clock;
 use nodegauge_blocks::counters;
@@ -15,7 +15,9 @@ use nodegauge_blocks::task::{CacheMode, Task};
 use nodegauge_blocks::volume::Volume;
 use nodegauge_blocks::workers::{OperationSample, WorkerKind};
 use nodegauge_gauge::series::lost_in_words;
-use nodegauge_measure::record::{Category, Measurement, Quoted, Status, Traffic, Validity};
+use nodegauge_measure::record::{
+    Category, Measurement, QuotedStatistic, Status, Traffic, Validity,
+};
 use nodegauge_measure::{Failure, Fraction, Seconds, Unit};
 use std::collections::BTreeMap;
 
@@ -30,7 +32,8 @@ pub(crate) struct MeasuredSamples {
     /// Samples of the gauge.
     pub(crate) gauge_samples: BTreeMap<(usize, &'static str), Vec<OperationSample>>,
     /// Figures of the reference programs, by task index, program index and operation name.
-    pub(crate) reference_figures: BTreeMap<(usize, usize, &'static str), Vec<ReferenceFigure>>,
+    pub(crate) reference_figures:
+        BTreeMap<(usize, usize, &'static str), Vec<ReferenceProgramFigure>>,
     /// Failures by task index and name of the operation that failed.
     pub(crate) failures: BTreeMap<(usize, &'static str), Failure>,
 }
@@ -46,7 +49,7 @@ impl MeasuredSamples {
     }
 
     /// Returns the number of cells that have at least one sample of each operation.
-    pub(crate) fn whole_cells(&self, tasks: &[(usize, Task)]) -> usize {
+    pub(crate) fn complete_cell_count(&self, tasks: &[(usize, Task)]) -> usize {
         let whole = tasks.iter().enumerate().filter(|(number, (_, task))| {
             task.operations.iter().all(|o| self.gauge_samples.contains_key(&(*number, o.name)))
         });
@@ -117,13 +120,13 @@ impl CellFigures<'_> {
         let rates = counting.iter().map(|s| s.rate).filter(|r| r.is_finite()).collect();
         let share = device_share(&counting);
         let config = self.evidence(operation, &counting, share);
-        let figure = figure(operation).with_samples(Quoted::Median, rates);
+        let figure = figure(operation).with_samples(QuotedStatistic::Median, rates);
         let traffic = figure
             .value
             .zip(share)
             .map(|(value, (share, _))| Traffic { value: value * share, basis: "counters".into() });
         let validity = self.validity(operation, &counting, share.map(|(share, _)| share), failed);
-        figure.config(&config).traffic(traffic).with_validity(validity)
+        figure.with_config(&config).with_traffic(traffic).with_validity(validity)
     }
 
     /// Returns the configuration of a figure, including the latencies, counters and other results of the samples.
@@ -162,7 +165,7 @@ impl CellFigures<'_> {
             ended: Some(pass.end_reason),
             device_share: Some(share.map(|(share, _)| share)),
             device_share_basis: Some(share.map(|(_, basis)| basis.to_owned())),
-            served: Some(share.map(|(share, _)| counters::label(share).to_owned())),
+            served: Some(share.map(|(share, _)| counters::share_label(share).to_owned())),
             parent_rate: workers.map(|workers| workers.parent),
             worker_rate_min: rates.iter().copied().reduce(f64::min),
             worker_rate_max: rates.iter().copied().reduce(f64::max),
@@ -212,7 +215,7 @@ impl CellFigures<'_> {
     ) -> Validity {
         let mut validity = Validity::valid();
         if let Some(why) = failed {
-            validity.invalid(lost_in_words(why));
+            validity.mark_invalid(lost_in_words(why));
         }
         let cut = counting.iter().find(|sample| sample.end_reason.is_early_end()).map(|sample| {
             let by =
@@ -249,7 +252,7 @@ impl CellFigures<'_> {
     fn reference(
         &self,
         operation: &Operation,
-        figures: &[ReferenceFigure],
+        figures: &[ReferenceProgramFigure],
         program: &ReferenceProgram,
     ) -> Measurement {
         let first = &figures[0];
@@ -267,9 +270,12 @@ impl CellFigures<'_> {
             validity.add(Status::Suspect, doubt.as_str());
         }
         figure(operation)
-            .category(Category::Reference)
-            .with_samples(Quoted::Median, figures.iter().map(|figure| figure.rate).collect())
-            .config(&config)
+            .with_category(Category::Reference)
+            .with_samples(
+                QuotedStatistic::Median,
+                figures.iter().map(|figure| figure.rate).collect(),
+            )
+            .with_config(&config)
             .with_validity(validity)
     }
 }

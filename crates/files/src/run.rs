@@ -4,21 +4,21 @@ use crate::plan::FilesPlan;
 use crate::result::{self, MeasuredSamples};
 use crate::{GAUGE, TEST, precision, prediction};
 use nodegauge_analysis::expect::PossibleFigures;
-use nodegauge_blocks::cell::{CellContext, CellRunner, Ending};
+use nodegauge_blocks::cell::{CellContext, CellRunner, EarlyEnd};
 use nodegauge_blocks::clock::Clock;
 use nodegauge_blocks::data::FileContents;
 use nodegauge_blocks::scratch::{self, Leftover, ScratchDirectory};
 use nodegauge_blocks::task::Task;
 use nodegauge_blocks::{cache, error, latency};
 use nodegauge_gauge::series::Series;
-use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
+use nodegauge_gauge::{ExpectedCost, MeasuredNode, PlannedRun};
 use nodegauge_machine::SysRoot;
 use nodegauge_measure::progress::SharedObserver;
 use nodegauge_measure::quantity::count_in_words;
 use nodegauge_measure::repeat::StopReason;
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::policy::FILES;
-use nodegauge_measure::schedule::{Limits, Turn, TurnFailure};
+use nodegauge_measure::schedule::{RunLimits, Turn, TurnFailure};
 use nodegauge_measure::{
     Bytes, BytesPerSec, Failure, Notice, NoticeId, Observer, Outcome, Seconds, Unit,
 };
@@ -36,7 +36,7 @@ impl PlannedRun for FilesPlan {
         ExpectedCost { time: self.options.budget.map(|budget| budget.time), memory }
     }
 
-    fn figures(&self, _: &Site) -> Vec<PossibleFigures> {
+    fn possible_figures(&self, _: &MeasuredNode) -> Vec<PossibleFigures> {
         let mut blocks: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
         for (_, task) in &self.tasks {
             for operation in &task.operations {
@@ -49,7 +49,11 @@ impl PlannedRun for FilesPlan {
         blocks.into_iter().map(figures).collect()
     }
 
-    fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
+    fn run(
+        self: Box<Self>,
+        site: &MeasuredNode,
+        observer: &mut dyn Observer,
+    ) -> Result<Outcome, Failure> {
         run(*self, &site.root, observer)
     }
 }
@@ -71,7 +75,7 @@ pub fn run(
     let scratch = prepare(&mut plan)?;
     let once = (!plan.programs.is_empty()).then_some(1);
     let samples = plan.options.samples.or(once).map(|samples| samples.max(1));
-    let limits = Limits::from_budget(plan.options.budget.unwrap_or(UNLIMITED.into()), samples);
+    let limits = RunLimits::from_budget(plan.options.budget.unwrap_or(UNLIMITED.into()), samples);
     prediction::admit(&plan, &scratch, &limits, observer)?;
     let longest = plan.longest_block().0 as usize;
     let mut notices = std::mem::take(&mut plan.notices);
@@ -80,7 +84,7 @@ pub fn run(
     // The contents differ between runs, so that data of an earlier run fails the verification.
     let seed = fastrand::u64(..);
     let data = FileContents::new(longest, options.compressible, seed)
-        .map_err(|cause| error::no_memory(longest, cause))?;
+        .map_err(|cause| error::no_memory_error(longest, cause))?;
     let runner = CellRunner::new(options.workers, data)?;
     observer.begin_phase(
         &(count_in_words(tasks.len(), "combination") + " of file size and block size"),
@@ -103,7 +107,7 @@ pub fn run(
         measured: MeasuredSamples::default(),
         refused: BTreeMap::new(),
     };
-    let of_rounds = Limits { budget: limits.elapsed() + unused, ..limits };
+    let of_rounds = RunLimits { budget: limits.elapsed() + unused, ..limits };
     let mut series = Series::new(FILES, of_rounds, tasks.len());
     let mut turn = |turn: Turn| -> Result<Vec<Sample>, TurnFailure> {
         // A cell that returns no further sample is finished.
@@ -127,7 +131,7 @@ pub fn run(
         }
     }
     let stop = series.stop_reason();
-    let missing = tasks.len() - measured.whole_cells(tasks);
+    let missing = tasks.len() - measured.complete_cell_count(tasks);
     if stop == StopReason::Budget && missing > 0 {
         let text = format!(
             "the time budget ended before {missing} of {} cells were measured; the measured cells span the grid",
@@ -141,7 +145,7 @@ pub fn run(
     let mut outcome = Outcome { measurements, notices, ..Outcome::default() };
     outcome.failure = refused.filter(|_| stop != StopReason::Interrupted);
     series.schedule.limits = limits;
-    series.end(&mut outcome);
+    series.store_end(&mut outcome);
     Ok(outcome)
 }
 
@@ -153,7 +157,7 @@ fn prepare(plan: &mut FilesPlan) -> Result<Vec<ScratchDirectory>, Failure> {
         let scratch = ScratchDirectory::create(&volume.folder)?;
         let is_direct = |(at, task): &(usize, Task)| *at == number && task.setup.direct;
         if plan.tasks.iter().any(is_direct)
-            && let Some(why) = cache::test_direct(scratch.folder(), volume)?
+            && let Some(why) = cache::test_direct_io(scratch.folder(), volume)?
         {
             plan.tasks.retain(|task| !is_direct(task));
             if !plan.options.caches.is_empty() || plan.tasks.is_empty() {
@@ -231,18 +235,18 @@ impl Turns<'_> {
 
     /// Returns the failure of a turn. It affects only the cell, e.g. because its files are too large for the disk,
     /// unless the scratch directory is lost.
-    fn turn_failure(&self, cell: usize, ending: Ending) -> TurnFailure {
+    fn turn_failure(&self, cell: usize, ending: EarlyEnd) -> TurnFailure {
         let (path, _) = &self.plan.tasks[cell];
         let is_gone = !self.scratch[*path].folder().exists();
         match ending {
-            Ending::CutShort => TurnFailure::OutOfTime,
-            Ending::Failed(failure) if is_gone => TurnFailure::Target(failure),
-            Ending::Failed(failure) => TurnFailure::Cell(failure),
+            EarlyEnd::CutShort => TurnFailure::OutOfTime,
+            EarlyEnd::Failed(failure) if is_gone => TurnFailure::Target(failure),
+            EarlyEnd::Failed(failure) => TurnFailure::Cell(failure),
         }
     }
 
     /// Runs the operations of a cell with the gauge. Returns the times of the operations in seconds.
-    fn own(&mut self, cell: usize, round: usize) -> Result<Vec<f64>, Ending> {
+    fn own(&mut self, cell: usize, round: usize) -> Result<Vec<f64>, EarlyEnd> {
         let (path, task) = &self.plan.tasks[cell];
         let context = CellContext {
             scratch: &self.scratch[*path],
@@ -259,7 +263,7 @@ impl Turns<'_> {
             self.measured.gauge_samples.entry((cell, operation.name)).or_default().push(sample);
         }
         let Some((operation, ending)) = outcome.early_end else { return Ok(seconds) };
-        if let Ending::Failed(failure) = &ending {
+        if let EarlyEnd::Failed(failure) = &ending {
             self.measured.failures.insert((cell, operation.name), failure.clone());
         }
         Err(ending)
@@ -285,8 +289,8 @@ impl Turns<'_> {
                         self.measured.reference_figures.entry(key).or_default().push(figure);
                     }
                 }
-                Err(Ending::CutShort) => return Err(TurnFailure::OutOfTime),
-                Err(Ending::Failed(failure)) => {
+                Err(EarlyEnd::CutShort) => return Err(TurnFailure::OutOfTime),
+                Err(EarlyEnd::Failed(failure)) => {
                     self.refused.insert(number, failure);
                 }
             }

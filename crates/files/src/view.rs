@@ -10,7 +10,7 @@ pub(crate) use conclusion::conclusion;
 pub(crate) use tables::latency_cell;
 
 use crate::config::FilesConfig;
-use crate::{GAUGE, METADATA};
+use crate::{GAUGE, METADATA_TEST};
 use nodegauge_analysis::ratio::closing::{Contender, single_run_sentence};
 use nodegauge_blocks::engine::{IoEngine, Msync, SyncWrites};
 use nodegauge_blocks::task::CacheMode;
@@ -18,7 +18,7 @@ use nodegauge_blocks::volume::Volume;
 use nodegauge_gauge::Detail;
 use nodegauge_gauge::outputs::is_output;
 use nodegauge_gauge::view::{
-    self, ChartBar, FigureRow, Picture, Reach, Section, distinct, group_by_key,
+    self, AttainableValue, ChartBar, FigureRow, Picture, Section, distinct, group_by_key,
 };
 use nodegauge_measure::figure_names::stream;
 use nodegauge_measure::record::{Category, Measurement, Record};
@@ -80,7 +80,7 @@ pub(crate) fn find_row<'r, 'a>(
 /// Returns the gauge's measurements of data in a record.
 pub(crate) fn rows(record: &Record) -> Vec<FilesRow<'_>> {
     let own = record.measurements.iter().filter(|m| m.gauge == GAUGE && !is_output(m));
-    let own = own.filter(|m| m.test != METADATA);
+    let own = own.filter(|m| m.test != METADATA_TEST);
     own.map(|m| FilesRow { m, config: m.read_config() }).collect()
 }
 
@@ -89,7 +89,7 @@ pub(crate) fn sections(record: &Record, detail: Detail) -> Vec<Section> {
     let all = rows(record);
     let (rates, others): (Vec<&FilesRow<'_>>, Vec<&FilesRow<'_>>) =
         all.iter().partition(|row| row.m.unit == Unit::BytesPerSecond);
-    if all.is_empty() && record.measurements.iter().any(|m| m.test == METADATA) {
+    if all.is_empty() && record.measurements.iter().any(|m| m.test == METADATA_TEST) {
         return Vec::new();
     }
     let mut sections = match detail {
@@ -194,7 +194,7 @@ fn add_group(group: &[&FilesRow<'_>], memory: Option<u64>, section: &mut Section
 
 /// Returns the rate of a copy in memory, which limits reads from the page cache; `None` for other figures. It is half
 /// of STREAM's rate, because STREAM counts each copied byte twice, as read and as written.
-pub(crate) fn reach(record: &Record, figure: &Measurement) -> Option<Reach> {
+pub(crate) fn reach(record: &Record, figure: &Measurement) -> Option<AttainableValue> {
     let config: FilesConfig = figure.read_config();
     let is_cached = config.cache == Some(CacheMode::Cached);
     let copies = record.measurements.iter().filter(|m| {
@@ -204,7 +204,7 @@ pub(crate) fn reach(record: &Record, figure: &Measurement) -> Option<Reach> {
             && !m.is_published()
     });
     let rate = copies.filter_map(|m| m.value).reduce(f64::max).filter(|_| is_cached)?;
-    Some(Reach {
+    Some(AttainableValue {
         value: rate / 2.0,
         basis: "memory copy: half of the STREAM Copy rate, which \
                                          counts each byte twice"

@@ -5,10 +5,10 @@ use crate::figures::{FigureKey, NodeFigure};
 use crate::node::NodeRun;
 use crate::rank::{FigureStatistics, RankVerdict, RankedGroup, Ranking};
 use crate::reference::{Reference, ReferenceFigure, ReferenceGroup, SCHEMA};
-use nodegauge_analysis::slow::limit;
+use nodegauge_analysis::slow::z_limit;
 use nodegauge_measure::quantity::count_in_words;
 use nodegauge_measure::record::Tool;
-use nodegauge_measure::stats::Better;
+use nodegauge_measure::stats::BetterDirection;
 use nodegauge_measure::{Bytes, Failure, Fraction, ScaledUnit};
 use nodegauge_toolchain::mpi::HostList;
 use std::collections::BTreeMap;
@@ -57,7 +57,7 @@ fn group(ranked: &RankedGroup) -> ReferenceGroup {
 fn figure(of: &FigureStatistics, left_out: usize) -> ReferenceFigure {
     let practical = of.key.practical_limit();
     let spread = of.components.run_deviation();
-    let statistical = spread.map_or(0.0, |spread| 1.0 - (-limit(of.runs) * spread).exp());
+    let statistical = spread.map_or(0.0, |spread| 1.0 - (-z_limit(of.runs) * spread).exp());
     let below = statistical.max(practical.0);
     let from = match left_out {
         0 => count_in_words(of.nodes, "node"),
@@ -66,7 +66,7 @@ fn figure(of: &FigureStatistics, left_out: usize) -> ReferenceFigure {
     let runs = count_in_words(of.runs, "run");
     let why = if statistical > practical.0 {
         let of_a_run = Fraction(spread.unwrap_or_default());
-        format!("{:.2} x spread of single runs, {of_a_run}", limit(of.runs))
+        format!("{:.2} x spread of single runs, {of_a_run}", z_limit(of.runs))
     } else {
         "practical limit".to_owned()
     };
@@ -83,7 +83,7 @@ fn figure(of: &FigureStatistics, left_out: usize) -> ReferenceFigure {
         needed: None,
         size: of.size,
     };
-    let power = figure.power(check::MAX_MEASUREMENTS);
+    let power = figure.detection_power(check::MAX_MEASUREMENTS);
     ReferenceFigure { loss_found: power.found, needed: power.needed, ..figure }
 }
 
@@ -145,7 +145,7 @@ pub fn powers_in_words(reference: &Reference) -> Vec<String> {
             lines.push(format!(
                 "{}: {}",
                 figure.key,
-                figure.power(check::MAX_MEASUREMENTS).in_words()
+                figure.detection_power(check::MAX_MEASUREMENTS).in_words()
             ));
         }
     }
@@ -174,8 +174,8 @@ fn reframe_line(figure: &ReferenceFigure) -> String {
     let scaled = ScaledUnit::for_lists(*unit);
     let deviation = (figure.bound - figure.value) / figure.value;
     let bounds = match unit.better() {
-        Better::Higher => format!("{deviation:.4}, None"),
-        Better::Lower => format!("None, {deviation:.4}"),
+        BetterDirection::Higher => format!("{deviation:.4}, None"),
+        BetterDirection::Lower => format!("None, {deviation:.4}"),
     };
     let name: String = name.replace([' ', ','], "_");
     let value = scaled.number_text(figure.value);

@@ -11,7 +11,7 @@ use crate::cause::{
 use crate::figures::{FigureKey, NodeFigure};
 use crate::inventory::Inventory;
 use crate::reference::ReferenceGroup;
-use nodegauge_analysis::slow::power::{PeerSpread, PeerVerdict, Power};
+use nodegauge_analysis::slow::power::{DetectionPower, PeerSpread, PeerVerdict};
 use nodegauge_analysis::slow::{RobustSpread, SpreadComponents};
 use nodegauge_measure::record::{EventCount, Finding, HardwareEvent, Machine, Severity};
 use nodegauge_measure::{Bytes, Fraction};
@@ -66,7 +66,7 @@ impl Remark {
 }
 
 /// Returns a remark for each part of the reference that the node lacks.
-pub fn lost_parts(group: &ReferenceGroup, machine: &Machine) -> Vec<Remark> {
+pub fn judge_parts(group: &ReferenceGroup, machine: &Machine) -> Vec<Remark> {
     let differences = group.inventory.differences(&Inventory::from_machine(machine));
     let less = differences.into_iter().filter(|one| one.is_less);
     less.map(|one| {
@@ -163,7 +163,7 @@ pub struct FigureBound {
     /// Description of the origin.
     pub basis: String,
     /// Power of the judgement with this bound.
-    pub power: Power,
+    pub power: DetectionPower,
     /// Array size or working set with which the value was measured, in bytes; `None` if it is unknown.
     pub size: Option<u64>,
 }
@@ -177,7 +177,7 @@ impl FigureBound {
             bound: figure.bound,
             base: "ref".to_owned(),
             basis: figure.basis.clone(),
-            power: figure.power(MAX_MEASUREMENTS),
+            power: figure.detection_power(MAX_MEASUREMENTS),
             size: figure.size,
         })
     }
@@ -204,7 +204,7 @@ impl FigureBound {
                 values.len(),
                 Fraction(min).in_whole_percent()
             ),
-            power: peers.power(practical, Fraction(min), MAX_MEASUREMENTS),
+            power: peers.detection_power(practical, Fraction(min), MAX_MEASUREMENTS),
             size: None,
         })
     }
@@ -262,7 +262,7 @@ impl CheckedFigure {
     }
 
     /// True if the best measurement is worse than the bound, so that a second measurement is required.
-    pub fn is_below(&self) -> bool {
+    pub fn is_worse_than_bound(&self) -> bool {
         if self.other_size().is_some() {
             return false;
         }
@@ -276,12 +276,12 @@ impl CheckedFigure {
             return false;
         }
         let Some((bound, share)) = self.bound.as_ref().zip(self.share()) else { return false };
-        !self.is_below() && bound.power.peer_verdict(share.0) == PeerVerdict::Undecided
+        !self.is_worse_than_bound() && bound.power.peer_verdict(share.0) == PeerVerdict::Undecided
     }
 
     /// True if a second measurement may change the judgement. The better of the two measurements counts.
     pub fn needs_repetition(&self) -> bool {
-        self.is_below() || self.is_undecided()
+        self.is_worse_than_bound() || self.is_undecided()
     }
 
     /// Judges the figure; returns `None` if it is good or has no bound. `cause` is the likely reason for a bad figure.
@@ -291,7 +291,7 @@ impl CheckedFigure {
         if let Some(text) = self.other_size() {
             return Some(Remark::new(NodeVerdict::Unknown, "other size", text));
         }
-        if !bound.power.suffices() && !self.is_below() {
+        if !bound.power.suffices() && !self.is_worse_than_bound() {
             let reason = format!("{}: cannot tell", self.key.short_name());
             let text = format!("{}: {}", self.key, bound.power.in_words());
             return Some(Remark::new(NodeVerdict::Unknown, reason, text));
@@ -330,7 +330,7 @@ impl CheckedFigure {
 
     /// Returns the smallest loss that the check would have detected; `None` if the figure has no bound, or if the
     /// judgement has no power.
-    pub fn loss_found(&self) -> Option<Fraction> {
+    pub fn detectable_loss(&self) -> Option<Fraction> {
         let power = self.bound.as_ref()?.power;
         power.found.filter(|_| power.suffices() && self.other_size().is_none())
     }

@@ -7,7 +7,7 @@ use nodegauge_gauge::view::words;
 use nodegauge_measure::figure_names::stream;
 use nodegauge_measure::keys::{Registry, SharedKey, shared};
 use nodegauge_measure::record::{Category, Measurement, Record, Status};
-use nodegauge_measure::stats::Better;
+use nodegauge_measure::stats::BetterDirection;
 use nodegauge_measure::stream_rule;
 use nodegauge_measure::{Fraction, Unit};
 use serde::{Deserialize, Serialize};
@@ -107,16 +107,16 @@ impl FigureKey {
     /// 0.5.
     pub fn share(&self, value: f64, center: f64) -> f64 {
         match self.unit.better() {
-            Better::Higher => value / center,
-            Better::Lower => center / value,
+            BetterDirection::Higher => value / center,
+            BetterDirection::Lower => center / value,
         }
     }
 
     /// Returns the value whose performance is `share` times that of `center`.
     pub fn value_at_share(&self, share: f64, center: f64) -> f64 {
         match self.unit.better() {
-            Better::Higher => center * share,
-            Better::Lower => center / share,
+            BetterDirection::Higher => center * share,
+            BetterDirection::Lower => center / share,
         }
     }
 }
@@ -175,7 +175,7 @@ impl NodeFigure {
 impl FigureSelection<'_> {
     /// Returns the figures of a record that are compared. Figures without a result, from publications and from other
     /// programs are left out.
-    pub fn record_figures(&self, record: &Record) -> Vec<NodeFigure> {
+    pub fn figures_in_record(&self, record: &Record) -> Vec<NodeFigure> {
         let heads: Vec<&Measurement> = self
             .gauges
             .iter()

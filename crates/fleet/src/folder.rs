@@ -18,12 +18,12 @@ use std::path::{Path, PathBuf};
 const LONGEST: u64 = 1 << 20;
 
 /// Returns the name of the file that contains the job of a node.
-pub fn job_file(host: &str) -> String {
+pub fn job_file_name(host: &str) -> String {
     format!("{host}.job")
 }
 
 /// Returns the name of the file that contains the reason why the job of a node left no record.
-pub fn failure_file(host: &str) -> String {
+pub fn failure_file_name(host: &str) -> String {
     format!("{host}.failed")
 }
 
@@ -120,12 +120,12 @@ impl FleetFolder {
     }
 
     /// Adds the nodes of the fleet, and the reasons why jobs left no record, to the options of a ranking.
-    pub fn add_to(&self, options: &mut RankingOptions) {
+    pub fn add_to_ranking_options(&self, options: &mut RankingOptions) {
         for host in self.nodes() {
-            if let Some(why) = self.read_state(&failure_file(&host)) {
+            if let Some(why) = self.read_state(&failure_file_name(&host)) {
                 options.failures.insert(host.clone(), why);
             }
-            let state = match self.read_state(&job_file(&host)) {
+            let state = match self.read_state(&job_file_name(&host)) {
                 Some(id) => format!("no record of job {id} yet"),
                 None => "no job for this node has ended".to_owned(),
             };
@@ -167,7 +167,7 @@ mod tests {
         assert_eq!(folder.record_count("n1"), 1);
         assert!(folder.state_path("n1.interrupted.json").is_file());
         let mut options = RankingOptions::default();
-        FleetFolder::from_path(folder.path()).add_to(&mut options);
+        FleetFolder::from_path(folder.path()).add_to_ranking_options(&mut options);
         assert_eq!(options.expected_nodes, ["n1", "n2", "n3"]);
         assert_eq!(options.failures["n2"], "TIMEOUT");
         assert_eq!(options.states["n2"], "no record of job 7 yet");

@@ -19,7 +19,7 @@ use nodegauge_gauge::readers;
 use nodegauge_measure::record::{self, Record};
 use nodegauge_measure::{Failure, legible};
 use nodegauge_os::map_in_parallel;
-use parts::Input;
+use parts::InputPart;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use std::collections::HashSet;
@@ -91,7 +91,7 @@ impl Intake {
     /// # Errors
     /// Fails if a given file or folder cannot be read, or if a folder is empty and does not belong to `fleet run`.
     pub fn read(paths: &[PathBuf], selection: &FigureSelection<'_>) -> Result<Self, Failure> {
-        let mut files: Vec<Input> = Vec::new();
+        let mut files: Vec<InputPart> = Vec::new();
         for path in paths {
             if path == Path::new("-") || !path.is_dir() {
                 files.extend(parts::list_inputs(path, true));
@@ -125,7 +125,7 @@ impl Intake {
     /// Reads one file. An unreadable file is a failure if the user named it, and is rejected if it was found in a
     /// folder.
     fn read_file(
-        input: &Input,
+        input: &InputPart,
         is_log: bool,
         selection: &FigureSelection<'_>,
     ) -> Result<Self, Failure> {
@@ -396,7 +396,7 @@ fn minions(json: &str) -> Option<Vec<(String, String)>> {
 }
 
 /// Adds the regular files in a folder and its subfolders, sorted by name. Hidden files and folders are skipped.
-fn walk(folder: &Path, depth: usize, files: &mut Vec<Input>) -> Result<(), Failure> {
+fn walk(folder: &Path, depth: usize, files: &mut Vec<InputPart>) -> Result<(), Failure> {
     let failed =
         |cause| Failure::usage(format!("cannot read {}", legible::path(folder))).cause(cause);
     let entries: Result<Vec<_>, _> = std::fs::read_dir(folder).map_err(failed)?.collect();
@@ -429,7 +429,7 @@ fn stem(path: &Path) -> Option<&str> {
 /// Returns the node in a file name, if any.
 fn node_from_file_name(path: &Path) -> Option<String> {
     let stem = stem(path)?;
-    if logs::STREAMS.contains(&stem) {
+    if logs::STREAM_FILE_NAMES.contains(&stem) {
         return None;
     }
     // `fleet run` adds the number of the run to the name.

@@ -71,7 +71,7 @@ impl NodeRun {
             findings: warnings.map(|one| one.id.clone()).collect(),
             critical_findings: critical_findings.map(|one| one.id.clone()).collect(),
             other_load: busy.map(|one| one.text.clone()),
-            figures: selection.record_figures(record),
+            figures: selection.figures_in_record(record),
             facts: if selection.facts { Facts::from_machine(machine) } else { Facts::default() },
         }
     }

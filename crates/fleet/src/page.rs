@@ -3,14 +3,14 @@
 
 use crate::formats;
 use crate::rank::{FigureStatistics, RankVerdict, RankedFigure, RankedGroup, RankedNode, Ranking};
-use nodegauge_analysis::slow::practical::LIMIT_SOURCE;
+use nodegauge_analysis::slow::practical::MEMORY_LIMIT_SOURCE;
 use nodegauge_gauge::view::{
-    BarValues, Block, Card, ColumnList, Drawing, FigureBar, Head, Note, Page, Picture, Reach,
-    Section, Table, TableCell, Tone, group_by_key, sentence, summary,
+    AttainableValue, BarValues, Block, ColumnList, Drawing, FigureBar, FigureBars, Note, Page,
+    PageHead, Picture, Section, Table, TableCell, Tone, group_by_key, sentence, summary,
 };
 use nodegauge_measure::Fraction;
 use nodegauge_measure::quantity::{count_in_words, number_form};
-use nodegauge_measure::stats::Better;
+use nodegauge_measure::stats::BetterDirection;
 use nodegauge_toolchain::mpi::HostList;
 
 /// Maximum number of good nodes in a table. The worst good nodes are listed; CSV contains all nodes.
@@ -39,17 +39,17 @@ pub fn ranking_page(ranking: &Ranking, all: bool) -> Page {
 
 /// Returns the header of the page: the kinds of nodes, the command, the period of the runs, and the number of nodes
 /// that could be judged.
-pub fn head(ranking: &Ranking, command: &str) -> Head {
+pub fn head(ranking: &Ranking, command: &str) -> PageHead {
     let mut kinds: Vec<String> = ranking.groups.iter().take(KINDS).map(kind_in_words).collect();
     let more = ranking.groups.len() - kinds.len();
     kinds.extend((more > 0).then(|| count_in_words(more, "more group")));
     let periods = ranking.groups.iter().filter_map(|group| group.measured.as_ref());
     let first = periods.clone().map(|[first, _]| first).min();
     let last = periods.map(|[_, last]| last).max();
-    let period = first.zip(last).map(|(first, last)| sentence::period(first, last));
+    let period = first.zip(last).map(|(first, last)| sentence::format_period(first, last));
     let facts: Vec<String> = std::iter::once(command.to_owned()).chain(period).collect();
     let (tone, trust) = trust(ranking);
-    Head {
+    PageHead {
         title: if kinds.is_empty() { "no nodes".to_owned() } else { kinds.join("; ") },
         facts: facts.join(" \u{b7} "),
         trust,
@@ -132,7 +132,7 @@ fn group_section(group: &RankedGroup, all: bool) -> Section {
     section.push(Block::Heading(format!("{count}: {}", group.kind.in_words())));
     section.note("parts", group.inventory.in_words());
     if let Some([first, last]) = &group.measured {
-        section.note("measured", sentence::period(first, last));
+        section.note("measured", sentence::format_period(first, last));
     }
     if let Some(picture) = picture(group) {
         section.push(picture);
@@ -219,7 +219,7 @@ fn picture(group: &RankedGroup) -> Option<Picture> {
     let bars: Vec<FigureBar> =
         group.figures.iter().enumerate().map(|(at, of)| bar(group, at, of)).collect();
     let title = format!("figures of {}", count_in_words(group.nodes.len(), "node"));
-    let card = Card { bars, values: BarValues::Nodes };
+    let card = FigureBars { bars, values: BarValues::Nodes };
     (!card.bars.is_empty()).then_some(Picture { title, drawing: Drawing::Strips(card) })
 }
 
@@ -231,7 +231,7 @@ fn bar(group: &RankedGroup, at: usize, of: &FigureStatistics) -> FigureBar {
     // The limit is a loss of performance. For a time, the limit value is above the median.
     let loss = of.loss_limit();
     let rest = 1.0 - loss;
-    let is_time = unit.direction() == Some(Better::Lower);
+    let is_time = unit.direction() == Some(BetterDirection::Lower);
     let limit = if is_time { of.median / rest } else { of.median * rest };
     let basis = format!("{} worse than the median", Fraction(loss));
     FigureBar {
@@ -244,7 +244,7 @@ fn bar(group: &RankedGroup, at: usize, of: &FigureStatistics) -> FigureBar {
         disturbed: beyond.iter().map(|(_, figure)| figure.value).collect(),
         names: beyond.iter().map(|(node, _)| node.host.clone()).collect(),
         other_regimes: 0,
-        limit: of.limit.map(|_| Reach { value: limit, basis }),
+        limit: of.limit.map(|_| AttainableValue { value: limit, basis }),
         second: None,
         remark: String::new(),
         doubt: None,
@@ -357,7 +357,7 @@ fn verdict(ranking: &Ranking) -> Section {
         n => format!(", {} not read", count_in_words(n, "text")),
     };
     summary(format!(
-        "{slow} slow, {suspect} to measure again, {unknown} unknown, {} missing, {good} good{rejected}; limits: {LIMIT_SOURCE}",
+        "{slow} slow, {suspect} to measure again, {unknown} unknown, {} missing, {good} good{rejected}; limits: {MEMORY_LIMIT_SOURCE}",
         ranking.missing.len(),
     ))
 }

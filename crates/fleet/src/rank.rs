@@ -1,7 +1,7 @@
 //! Ranking of nodes: groups of nodes of one kind, the deviation of each node from the others of its group, and a
 //! verdict with its reason.
 //!
-//! A node is slow if a figure is beyond two limits: the statistical limit (`slow::limit`) and the practical one
+//! A node is slow if a figure is beyond two limits: the statistical limit (`slow::z_limit`) and the practical one
 //! ([`FigureKey::practical_limit`]). It is good only if a loss worth acting on would have been detected
 //! (`slow::power`). In groups of fewer than eight nodes, the spread cannot be estimated, and only a reference judges;
 //! with larger groups, a reference judges in addition. If other programs used a node with a slow figure, the node is
@@ -16,8 +16,10 @@ use crate::inventory::{Inventory, InventoryDifference, NodeKind};
 use crate::names::NodeNames;
 use crate::node::NodeRun;
 use crate::reference::{Reference, ReferenceFigure, ReferenceGroup};
-use nodegauge_analysis::slow::power::{PeerVerdict, Power};
-use nodegauge_analysis::slow::{self, MIN_NODES, NodeGroup, RobustSpread, SpreadComponents};
+use nodegauge_analysis::slow::power::{DetectionPower, PeerVerdict};
+use nodegauge_analysis::slow::{
+    self, MIN_NODES, NodeGroupStatistics, RobustSpread, SpreadComponents,
+};
 use nodegauge_measure::Fraction;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -158,7 +160,7 @@ pub struct RankedFigure {
     pub peer_verdict: Option<PeerVerdict>,
     /// Power of the judgement. If both group and reference judge, it is the power of the one that detects the smaller
     /// loss.
-    pub power: Option<Power>,
+    pub power: Option<DetectionPower>,
     /// Reason why the figure is suspect in the runs.
     pub doubt: Option<String>,
 }
@@ -275,7 +277,7 @@ impl Column {
 
 /// Returns the logarithm of the performance of a value; larger is better.
 fn performance(key: &FigureKey, value: f64) -> f64 {
-    slow::performance(value, key.unit.better())
+    slow::log_performance(value, key.unit.better())
 }
 
 fn columns(nodes: &[NodeRuns<'_>]) -> Vec<Column> {
@@ -363,9 +365,12 @@ fn clock(nodes: &[NodeRuns<'_>]) -> Option<FigureStatistics> {
 }
 
 fn statistics(column: &Column, reference: Option<&ReferenceGroup>) -> FigureStatistics {
-    let group = NodeGroup::from_nodes(&column.runs, column.key.practical_limit());
+    let group = NodeGroupStatistics::from_nodes(&column.runs, column.key.practical_limit());
     FigureStatistics {
-        median: slow::value_from_performance(group.robust_spread.median, column.key.unit.better()),
+        median: slow::value_from_log_performance(
+            group.robust_spread.median,
+            column.key.unit.better(),
+        ),
         spread: group.robust_spread.spread,
         components: group.components,
         nodes: group.nodes,
@@ -379,8 +384,8 @@ fn statistics(column: &Column, reference: Option<&ReferenceGroup>) -> FigureStat
 
 impl FigureStatistics {
     /// Returns the statistics as logarithms of performance, by which nodes are judged.
-    fn group(&self) -> NodeGroup {
-        NodeGroup {
+    fn group(&self) -> NodeGroupStatistics {
+        NodeGroupStatistics {
             robust_spread: RobustSpread {
                 median: performance(&self.key, self.median),
                 spread: self.spread,
@@ -399,14 +404,14 @@ impl FigureStatistics {
     }
 
     /// Converts a performance to a value.
-    fn value_from_performance(&self, performance: f64) -> f64 {
-        slow::value_from_performance(performance, self.key.unit.better())
+    fn value_from_log_performance(&self, performance: f64) -> f64 {
+        slow::value_from_log_performance(performance, self.key.unit.better())
     }
 
     /// True if this performance is beyond the limit of the group or of the reference.
     fn exceeds_limits(&self, performance: f64) -> bool {
         self.group().is_slow(performance)
-            || self.is_below_reference(self.value_from_performance(performance))
+            || self.is_below_reference(self.value_from_log_performance(performance))
     }
 
     /// True if the figure can be judged.
@@ -428,8 +433,8 @@ struct Judges<'a> {
 
 /// Powers of both judges.
 struct Powers {
-    peers: Option<Power>,
-    reference: Option<Power>,
+    peers: Option<DetectionPower>,
+    reference: Option<DetectionPower>,
 }
 
 impl<'a> Judges<'a> {
@@ -437,8 +442,8 @@ impl<'a> Judges<'a> {
         let mut powers = BTreeMap::new();
         for runs in column.runs.iter().map(Vec::len).filter(|runs| *runs > 0) {
             powers.entry(runs).or_insert_with(|| Powers {
-                peers: of.group().power(runs),
-                reference: of.reference.as_ref().map(|reference| reference.power(runs)),
+                peers: of.group().detection_power(runs),
+                reference: of.reference.as_ref().map(|reference| reference.detection_power(runs)),
             });
         }
         Self { of, powers }
@@ -446,7 +451,11 @@ impl<'a> Judges<'a> {
 
     /// Judges the value of a node with `runs` runs. Returns the result and the power of the stronger judge. A judge
     /// without power is ignored if the other judge has power.
-    fn peer_verdict(&self, runs: usize, value: f64) -> (Option<PeerVerdict>, Option<Power>) {
+    fn peer_verdict(
+        &self,
+        runs: usize,
+        value: f64,
+    ) -> (Option<PeerVerdict>, Option<DetectionPower>) {
         let Some(powers) = self.powers.get(&runs) else { return (None, None) };
         let by_peers = powers
             .peers
@@ -454,7 +463,8 @@ impl<'a> Judges<'a> {
         let by_reference = powers.reference.zip(self.of.reference.as_ref());
         let by_reference =
             by_reference.map(|(power, of)| (power, power.peer_verdict(of.share(value))));
-        let judged: Vec<(Power, PeerVerdict)> = by_peers.into_iter().chain(by_reference).collect();
+        let judged: Vec<(DetectionPower, PeerVerdict)> =
+            by_peers.into_iter().chain(by_reference).collect();
         let order = [PeerVerdict::Undecided, PeerVerdict::Good, PeerVerdict::Unknown];
         let verdict = order.into_iter().find(|known| judged.iter().any(|(_, one)| one == known));
         let strongest = judged.iter().map(|(power, _)| *power);
@@ -463,7 +473,7 @@ impl<'a> Judges<'a> {
 }
 
 /// Returns the smallest loss that a judge detects; 1 if it detects none.
-fn smallest_loss(power: &Power) -> f64 {
+fn smallest_loss(power: &DetectionPower) -> f64 {
     power.found.map_or(1.0, |found| found.0)
 }
 
@@ -486,7 +496,7 @@ fn ranked_figure(
     let of = judges.of;
     let runs = column.runs.get(at)?;
     let own = better_median(runs)?;
-    let value = of.value_from_performance(own);
+    let value = of.value_from_log_performance(own);
     let runs_exceeding = runs.iter().filter(|run| of.exceeds_limits(**run)).count();
     let is_acquitted = runs.len() >= confirm && runs_exceeding < confirm;
     let (peer_verdict, power) = judges.peer_verdict(runs.len(), value);

@@ -6,7 +6,7 @@
 use crate::figures::{FigureKey, NodeFigure};
 use crate::inventory::{Inventory, NodeKind};
 use nodegauge_analysis::slow::SpreadComponents;
-use nodegauge_analysis::slow::power::{MeasuredNodes, PeerSpread, Power};
+use nodegauge_analysis::slow::power::{DetectionPower, NeededMeasurements, PeerSpread};
 use nodegauge_measure::record::{Machine, Tool};
 use nodegauge_measure::{Failure, Fraction, legible};
 use nodegauge_os::TrustError;
@@ -71,7 +71,7 @@ pub struct ReferenceFigure {
     pub loss_found: Option<Fraction>,
     /// Numbers of nodes and runs with which a loss worth acting on would be detected; absent if it is already detected.
     #[serde(default)]
-    pub needed: Option<MeasuredNodes>,
+    pub needed: Option<NeededMeasurements>,
     /// Array size or working set of all runs, in bytes; absent for figures without a size, if runs had different sizes,
     /// and in references from earlier versions. `check` measures with this size.
     #[serde(default)]
@@ -80,14 +80,14 @@ pub struct ReferenceFigure {
 
 impl ReferenceFigure {
     /// Returns the power with which a node is judged by the better median of `runs` runs.
-    pub fn power(&self, runs: usize) -> Power {
+    pub fn detection_power(&self, runs: usize) -> DetectionPower {
         let spread = SpreadComponents {
             nodes: self.spread_nodes.map(|spread| spread.0),
             runs: self.spread_runs.map(|spread| spread.0),
         };
         let peers = PeerSpread { spread, nodes: self.nodes, runs: self.runs };
         let deficit = Fraction(1.0 - self.share(self.bound));
-        peers.power(self.key.practical_limit(), deficit, runs)
+        peers.detection_power(self.key.practical_limit(), deficit, runs)
     }
 
     /// Returns the performance of a value divided by that of the reference; below 1 for a longer time.
@@ -241,7 +241,7 @@ mod tests {
 
     fn reference() -> Reference {
         let triad = Measurement::new("memory", "stream", "triad", Unit::BytesPerSecond)
-            .category(Category::Variant);
+            .with_category(Category::Variant);
         let kind = NodeKind { processor: Some("A".to_owned()), sockets: 2, virtualisation: None };
         let figure = ReferenceFigure {
             key: FigureKey::from_measurement(&triad, "triad".to_owned()),

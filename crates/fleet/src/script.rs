@@ -48,7 +48,7 @@ const DEFAULT_COMMAND: [&str; 2] = ["run", "--quick"];
 const UNTESTED: &str = "# Written from the manual; not tested with this program.\n";
 
 /// Returns the command that prints only the record of a node on standard output.
-pub fn record_command(program: &str, command: &[String], record: &str) -> CommandLine {
+pub fn command_for_record(program: &str, command: &[String], record: &str) -> CommandLine {
     let command: Vec<&str> = match command {
         [] => DEFAULT_COMMAND.to_vec(),
         given => given.iter().map(String::as_str).collect(),
@@ -70,7 +70,7 @@ pub fn record_command(program: &str, command: &[String], record: &str) -> Comman
 
 /// Returns a shell script that measures all nodes, writes their records to `folder`, and ranks them.
 pub fn script_text(tool: FleetTool, nodes: &[String], folder: &str, command: &[String]) -> String {
-    let measure = record_command("nodegauge", command, "-");
+    let measure = command_for_record("nodegauge", command, "-");
     // Brackets are quoted because shells expand them, and zsh fails if no file matches.
     let folded = CommandLine::new(HostList::fold_names(nodes), []).to_string();
     let quoted = CommandLine::new(folder, []).to_string();
@@ -238,7 +238,7 @@ mod tests {
         );
         let sweep = ["sweep", "policy=0-5", "--", "./solver", "x"].map(str::to_owned);
         assert_eq!(
-            record_command("nodegauge", &sweep, "-").to_string(),
+            command_for_record("nodegauge", &sweep, "-").to_string(),
             "nodegauge sweep policy=0-5 --quiet --no-save --json - -- ./solver x"
         );
         let ansible = lines(FleetTool::Ansible);

@@ -6,7 +6,7 @@
 //! because of a limit such as MaxSubmitJobs, the current number of jobs becomes the maximum.
 
 use crate::folder::FleetFolder;
-use crate::script::record_command;
+use crate::script::command_for_record;
 use nodegauge_measure::{Failure, legible};
 use nodegauge_os::describe_exit_status;
 use nodegauge_toolchain::CommandLine;
@@ -119,7 +119,7 @@ impl QueuedJob {
 
 /// Reason why a job was not accepted.
 #[derive(Debug)]
-pub enum Refusal {
+pub enum JobRefusal {
     /// The maximum number of jobs is reached.
     Limit,
     /// Slurm refuses the job for this node.
@@ -245,7 +245,7 @@ pub fn write_job_script(folder: &FleetFolder) -> Result<(), Failure> {
 /// Submits the job of a node; returns its identifier.
 ///
 /// # Errors
-/// Fails with a [`Refusal`].
+/// Fails with a [`JobRefusal`].
 pub fn submit(
     folder: &FleetFolder,
     name: &str,
@@ -253,10 +253,10 @@ pub fn submit(
     run: usize,
     options: &JobOptions,
     until: SlurmDeadline,
-) -> Result<String, Refusal> {
+) -> Result<String, JobRefusal> {
     let words = words(folder, name, host, run, options);
-    let output = ask("sbatch", words, until).map_err(Refusal::Failed)?;
-    let status = output.status().map_err(|error| Refusal::Failed(error.into()))?;
+    let output = ask("sbatch", words, until).map_err(JobRefusal::Failed)?;
+    let status = output.status().map_err(|error| JobRefusal::Failed(error.into()))?;
     if status.success() {
         // A semicolon and the name of the cluster may follow the identifier.
         let id = output.stdout.trim().split(';').next().unwrap_or_default().to_owned();
@@ -264,11 +264,11 @@ pub fn submit(
     }
     let stderr = output.stderr.trim().to_owned();
     if LIMITS.iter().any(|word| stderr.contains(word)) {
-        return Err(Refusal::Limit);
+        return Err(JobRefusal::Limit);
     }
     let last = stderr.lines().last().unwrap_or_default();
     let why = last.rsplit("error: ").next().unwrap_or(last);
-    Err(Refusal::Rejected(legible::escape_controls(why).into_owned()))
+    Err(JobRefusal::Rejected(legible::escape_controls(why).into_owned()))
 }
 
 /// Returns the options for sbatch, the job script and its arguments.
@@ -298,7 +298,7 @@ fn words(
     words.extend(options.qos.iter().map(|one| format!("--qos={one}")));
     words.extend(options.sbatch_options.iter().cloned());
     words.push(folder.state_path(JOB_SCRIPT_NAME).display().to_string());
-    let measure = record_command(&options.program, &options.command, &record);
+    let measure = command_for_record(&options.program, &options.command, &record);
     words.extend(measure.words().iter().cloned());
     words
 }

@@ -64,7 +64,7 @@ impl CpuWatch {
 mod tests {
     use super::*;
     use nodegauge_measure::Unit;
-    use nodegauge_measure::record::{Measurement, Quoted, Status};
+    use nodegauge_measure::record::{Measurement, QuotedStatistic, Status};
 
     /// Returns the reasons for doubt of a figure whose measurement sees these three sets of online CPUs in succession.
     fn doubts(online: [&str; 3]) -> Vec<String> {
@@ -78,7 +78,7 @@ mod tests {
         watch.read();
         write(online[2]);
         let figure = Measurement::new("stream", "stream", "triad", Unit::BytesPerSecond);
-        let measurements = vec![figure.value(Quoted::Best, 1e9)];
+        let measurements = vec![figure.with_value(QuotedStatistic::Best, 1e9)];
         let mut found = Outcome { measurements, ..Outcome::default() };
         watch.end(&mut found);
         found.measurements.remove(0).validity.reasons
@@ -100,7 +100,7 @@ mod tests {
         let watch = CpuWatch::begin(&SysRoot::recorded(folder.path()));
         write(cpuset, "0-2,6");
         let figure = Measurement::new("stream", "stream", "triad", Unit::BytesPerSecond);
-        let measurements = vec![figure.value(Quoted::Best, 1e9)];
+        let measurements = vec![figure.with_value(QuotedStatistic::Best, 1e9)];
         let mut found = Outcome { measurements, ..Outcome::default() };
         watch.end(&mut found);
         let validity = &found.measurements[0].validity;

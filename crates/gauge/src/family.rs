@@ -7,8 +7,8 @@ mod knee;
 mod repeated;
 mod view;
 
-pub use found::{FoundKnee, KneeBasis, MeasuredPoint, falling_in_words, part_count, slice};
-pub use knee::{Knee, LoadPoint, knee};
+pub use found::{FoundKnee, KneeBasis, MeasuredPoint, falling_in_words, part_count, part_slice};
+pub use knee::{Knee, LoadPoint, find_knee};
 pub use repeated::{best_doubt, knee_doubt, latency_doubt};
 pub use view::{FamilyFigure, chart, conclusion, describe_columns, table};
 

@@ -8,13 +8,15 @@ use crate::view::{
     ChartBar, ColumnList, Note, Picture, Section, Table, TableCell, Tone, group_by_key,
 };
 use nodegauge_analysis::conclusion::{CANNOT_TELL, Obstacle};
-use nodegauge_analysis::slow::power::Power;
-use nodegauge_analysis::slow::{self, GroupVerdict, MIN_NODES, NodeGroup, practical};
+use nodegauge_analysis::slow::power::DetectionPower;
+use nodegauge_analysis::slow::{self, GroupVerdict, MIN_NODES, NodeGroupStatistics, practical};
 use nodegauge_measure::keys::{Registry, SharedKey, shared};
 use nodegauge_measure::quantity::{count_in_words, number_form};
-use nodegauge_measure::record::{Finding, Machine, Measurement, Quoted, Record, Status, Validity};
+use nodegauge_measure::record::{
+    Finding, Machine, Measurement, QuotedStatistic, Record, Status, Validity,
+};
 use nodegauge_measure::repeat::StopReason;
-use nodegauge_measure::stats::Better;
+use nodegauge_measure::stats::BetterDirection;
 use nodegauge_measure::{Failure, Fraction, Notice, NoticeId, Outcome, Unit};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -66,9 +68,9 @@ pub fn merge_host_reports(hosts: Vec<(String, Result<HostReport, Failure>)>) -> 
                 outcome.notices.push(Notice::new(NoticeId::Failed, "", reason));
                 let lost = pattern.iter().map(|m| {
                     let mut validity = Validity::valid();
-                    validity.invalid(why.reason());
+                    validity.mark_invalid(why.reason());
                     let empty = Measurement::new(&m.gauge, &m.test, &m.name, m.unit);
-                    with_host(empty.category(m.category).with_validity(validity), &name)
+                    with_host(empty.with_category(m.category).with_validity(validity), &name)
                 });
                 outcome.measurements.extend(lost);
             }
@@ -168,17 +170,17 @@ fn sum(of: &[&Measurement], names: &[String]) -> Option<Measurement> {
     let mut without: Vec<&str> = names.iter().map(String::as_str).collect();
     without.retain(|name| !hosts.contains(name));
     if !without.is_empty() {
-        validity.suspect(format!("the sum does not include {}", without.join(", ")));
+        validity.mark_suspect(format!("the sum does not include {}", without.join(", ")));
     }
     let suspect = with.iter().filter(|m| m.validity.status == Status::Suspect).count();
     if suspect > 0 {
         let count = count_in_words(suspect, "host");
-        validity.suspect(format!("the sum includes suspect figures of {count}"));
+        validity.mark_suspect(format!("the sum includes suspect figures of {count}"));
     }
     let name = format!("{}_sum", first.name);
     let mut sum = Measurement::new(&first.gauge, &first.test, name, first.unit)
-        .category(first.category)
-        .value(Quoted::Single, total);
+        .with_category(first.category)
+        .with_value(QuotedStatistic::Single, total);
     sum.config.insert(shared::hosts::KEY.name.to_owned(), hosts.into());
     Some(sum.with_validity(validity))
 }
@@ -252,9 +254,9 @@ pub struct HostRanking<'r> {
     /// Difference of the best and the worst value divided by the median.
     pub spread: f64,
     /// Statistics of the hosts, with which each host is judged.
-    pub group: NodeGroup,
+    pub group: NodeGroupStatistics,
     /// Power of the verdicts; `None` for fewer than eight hosts.
-    pub power: Option<Power>,
+    pub power: Option<DetectionPower>,
 }
 
 impl<'r> HostRanking<'r> {
@@ -281,14 +283,14 @@ impl<'r> HostRanking<'r> {
         let mut values: Vec<f64> = figures.iter().filter_map(|m| judged_value(m)).collect();
         values.sort_by(f64::total_cmp);
         let runs: Vec<Vec<f64>> =
-            values.iter().map(|value| vec![slow::performance(*value, better)]).collect();
-        let group = NodeGroup::from_nodes(&runs, practical::limit(&figures[0].test));
-        let power = group.power(1);
-        let median = slow::value_from_performance(group.robust_spread.median, better);
+            values.iter().map(|value| vec![slow::log_performance(*value, better)]).collect();
+        let group = NodeGroupStatistics::from_nodes(&runs, practical::limit(&figures[0].test));
+        let power = group.detection_power(1);
+        let median = slow::value_from_log_performance(group.robust_spread.median, better);
         let mut hosts = Vec::new();
         for figure in figures {
             let value = judged_value(figure);
-            let performance = value.map(|value| slow::performance(value, better));
+            let performance = value.map(|value| slow::log_performance(value, better));
             hosts.push(RankedHost {
                 name: figure.host().unwrap_or_default(),
                 figure,
@@ -297,7 +299,7 @@ impl<'r> HostRanking<'r> {
             });
         }
         hosts.sort_by(|a, b| match (judged_value(a.figure), judged_value(b.figure)) {
-            (Some(one), Some(other)) if better == Better::Higher => other.total_cmp(&one),
+            (Some(one), Some(other)) if better == BetterDirection::Higher => other.total_cmp(&one),
             (Some(one), Some(other)) => one.total_cmp(&other),
             (one, other) => one.is_none().cmp(&other.is_none()),
         });
@@ -544,8 +546,8 @@ mod tests {
     fn report(model: &str, triad: f64) -> HostReport {
         let figure = |name: &str, unit, value| {
             Measurement::new("memory", "stream", name, unit)
-                .category(Category::Variant)
-                .value(Quoted::Best, value)
+                .with_category(Category::Variant)
+                .with_value(QuotedStatistic::Best, value)
         };
         let mut machine = Machine::default();
         machine.processor.model = Some(model.to_owned());
@@ -602,7 +604,7 @@ mod tests {
         let figure = |host: &str, set: u64, pages: &str, ns: f64| {
             let name = set.to_string();
             let m = Measurement::new("memory", "latency", name, Unit::Seconds)
-                .value(Quoted::Median, ns * 1e-9);
+                .with_value(QuotedStatistic::Median, ns * 1e-9);
             let mut m = with_host(m, host);
             m.config.insert("pages".to_owned(), pages.into());
             m.config.insert("set_bytes".to_owned(), set.into());
@@ -634,9 +636,9 @@ mod tests {
             let deviation = spread * ((at * 7 % hosts) as f64 * 2.0 / hosts as f64 - 1.0);
             let rate = if at == 0 { share * 100e9 } else { 100e9 * deviation.exp() };
             let m = Measurement::new("memory", "stream", "triad", Unit::BytesPerSecond);
-            let mut m = with_host(m.value(Quoted::Best, rate), &format!("n{at:02}"));
+            let mut m = with_host(m.with_value(QuotedStatistic::Best, rate), &format!("n{at:02}"));
             if is_suspect {
-                m.validity.suspect("disturbed");
+                m.validity.mark_suspect("disturbed");
             }
             m
         });

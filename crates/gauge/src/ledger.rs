@@ -109,7 +109,7 @@ mod tests {
 
     use nodegauge_measure::keys::ConfigKind;
     use nodegauge_measure::record::Record;
-    use nodegauge_measure::record::{HardwareEvent, Quoted, Status};
+    use nodegauge_measure::record::{HardwareEvent, QuotedStatistic, Status};
     use nodegauge_measure::{Unit, figure_names};
 
     fn event(kind: HardwareEvent, events: u64) -> EventCount {
@@ -118,7 +118,8 @@ mod tests {
     }
 
     fn figure(gauge: &str) -> Measurement {
-        Measurement::new(gauge, "test", "name", Unit::BytesPerSecond).value(Quoted::Single, 1e9)
+        Measurement::new(gauge, "test", "name", Unit::BytesPerSecond)
+            .with_value(QuotedStatistic::Single, 1e9)
     }
 
     /// Gauge with this name; the flag is true if its figures use links.
@@ -129,7 +130,7 @@ mod tests {
             self.0
         }
 
-        fn kinds(&self) -> Vec<ConfigKind> {
+        fn figure_kinds(&self) -> Vec<ConfigKind> {
             Vec::new()
         }
 
@@ -208,7 +209,7 @@ mod tests {
     fn figure_above_its_limit_is_suspect_without_hardware_events() {
         let folder = tempfile::tempdir().unwrap();
         let root = SysRoot::recorded(folder.path());
-        let above = figure("apps").limit(0.93e9, "read by the same workers");
+        let above = figure("apps").with_limit(0.93e9, "read by the same workers");
         let mut found = Outcome { measurements: vec![above], ..Outcome::default() };
         LedgerWatch::begin(&root).end(&mut found, &GAUGES);
         let validity = &found.measurements[0].validity;

@@ -30,14 +30,14 @@ use nodegauge_measure::record::SavedRoundTrips;
 use nodegauge_measure::record::{Machine, Measurement, Record};
 use nodegauge_measure::stream_rule::CacheCapacity;
 use nodegauge_measure::{Bytes, Failure, FailureKind, Notice, NoticeId, Observer, Outcome, clock};
-use nodegauge_placement::Environment;
+use nodegauge_placement::PlacementEnvironment;
 use readers::Reader;
-use roofline::{CeilingsRequest, NoPoint, RooflinePoint};
+use roofline::{CeilingsRequest, NoPointReason, RooflinePoint};
 use std::time::Duration;
-use view::{Reach, Section};
+use view::{AttainableValue, Section};
 
 /// Node to be measured, with its state at the start of the run.
-pub struct Site {
+pub struct MeasuredNode {
     /// Processors, caches and NUMA nodes of the node.
     pub topology: Topology,
     /// Description of the node that is stored in the record; it includes the topology.
@@ -48,15 +48,15 @@ pub struct Site {
     pub round_trips: SavedRoundTrips,
 }
 
-impl Site {
-    /// Creates a site without saved runs.
+impl MeasuredNode {
+    /// Creates a node without saved runs.
     pub fn new(topology: Topology, machine: Machine, root: SysRoot) -> Self {
         Self { topology, machine, root, round_trips: SavedRoundTrips::default() }
     }
 
     /// Returns the last-level caches that threads on these CPUs can use, as reported and as measured.
     pub fn cache_capacity(&self, cpus: &[CpuId]) -> CacheCapacity {
-        let reported = self.topology.llc_in_use(cpus).map(|(bytes, _)| Bytes(bytes));
+        let reported = self.topology.llc_bytes_and_count(cpus).map(|(bytes, _)| Bytes(bytes));
         CacheCapacity::new(reported, self.machine.measured_cache.as_ref())
     }
 
@@ -93,7 +93,7 @@ pub trait PlannedRun {
 
     /// Returns the figures that the run may produce; empty if they are not known. An expectation (`--expect`) that
     /// applies to none of these figures is rejected before the run.
-    fn figures(&self, site: &Site) -> Vec<PossibleFigures> {
+    fn possible_figures(&self, site: &MeasuredNode) -> Vec<PossibleFigures> {
         let _ = site;
         Vec::new()
     }
@@ -108,7 +108,11 @@ pub trait PlannedRun {
     /// # Errors
     /// Fails if nothing could be measured. A later failure is stored in the outcome, together with the figures measured
     /// before the failure.
-    fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure>;
+    fn run(
+        self: Box<Self>,
+        site: &MeasuredNode,
+        observer: &mut dyn Observer,
+    ) -> Result<Outcome, Failure>;
 }
 
 /// Several plans that run one after another.
@@ -130,11 +134,15 @@ impl PlannedRun for PlanSequence {
         }
     }
 
-    fn figures(&self, site: &Site) -> Vec<PossibleFigures> {
-        self.plans.iter().flat_map(|plan| plan.figures(site)).collect()
+    fn possible_figures(&self, site: &MeasuredNode) -> Vec<PossibleFigures> {
+        self.plans.iter().flat_map(|plan| plan.possible_figures(site)).collect()
     }
 
-    fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
+    fn run(
+        self: Box<Self>,
+        site: &MeasuredNode,
+        observer: &mut dyn Observer,
+    ) -> Result<Outcome, Failure> {
         let mut found = Outcome::default();
         let begun = clock::now();
         for plan in self.plans {
@@ -181,7 +189,7 @@ pub struct SummaryRequest<'a> {
     /// Requested number of samples, for a gauge that measures until its figures are stable.
     pub samples: Option<usize>,
     /// Thread settings from the environment variables of OpenMP programs.
-    pub environment: &'a Environment,
+    pub environment: &'a PlacementEnvironment,
     /// Function that returns the newest saved run of this node with the given test and figure name, without published
     /// figures and figures of other programs.
     pub newest: &'a dyn Fn(&str, &str) -> Option<Record>,
@@ -189,7 +197,7 @@ pub struct SummaryRequest<'a> {
 
 impl<'a> SummaryRequest<'a> {
     /// Returns a request of this depth without earlier figures, limits or saved runs.
-    pub fn plain(depth: Depth, environment: &'a Environment) -> Self {
+    pub fn plain(depth: Depth, environment: &'a PlacementEnvironment) -> Self {
         Self {
             depth,
             earlier_figures: &[],
@@ -247,7 +255,7 @@ impl<'r> Headline<'r> {
 pub fn run_part_with_notice(
     gauge: &dyn Gauge,
     planned: Result<Option<Box<dyn PlannedRun>>, Failure>,
-    site: &Site,
+    site: &MeasuredNode,
     observer: &mut dyn Observer,
 ) -> Outcome {
     let found = planned.and_then(|planned| match planned {
@@ -264,7 +272,7 @@ pub fn run_part_with_notice(
 pub fn run_part(
     gauge: &dyn Gauge,
     planned: Box<dyn PlannedRun>,
-    site: &Site,
+    site: &MeasuredNode,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, Failure> {
     let watch = LedgerWatch::begin(&site.root);
@@ -302,7 +310,7 @@ pub trait Gauge: Sync {
     fn name(&self) -> &'static str;
 
     /// Returns the kinds of figures of the gauge, with their configuration keys.
-    fn kinds(&self) -> Vec<ConfigKind>;
+    fn figure_kinds(&self) -> Vec<ConfigKind>;
 
     /// True if the gauge's measurements transfer data over links to devices, networks or disks, so that errors of these
     /// links affect the figures.
@@ -316,7 +324,7 @@ pub trait Gauge: Sync {
     /// Fails if the run requires something that the node lacks, e.g. memory.
     fn summary_plan(
         &self,
-        _site: &Site,
+        _site: &MeasuredNode,
         _ask: &SummaryRequest<'_>,
     ) -> Result<Option<Box<dyn PlannedRun>>, Failure> {
         Ok(None)
@@ -328,7 +336,7 @@ pub trait Gauge: Sync {
     /// Fails for the reasons of [`Self::summary_plan`].
     fn ceilings_plan(
         &self,
-        site: &Site,
+        site: &MeasuredNode,
         ask: &CeilingsRequest<'_>,
     ) -> Result<Option<Box<dyn PlannedRun>>, Failure> {
         let _ = (site, ask);
@@ -342,7 +350,7 @@ pub trait Gauge: Sync {
     fn roofline_points(
         &self,
         newest: &dyn Fn(&str, &str) -> Option<Record>,
-    ) -> Vec<Result<RooflinePoint, NoPoint>> {
+    ) -> Vec<Result<RooflinePoint, NoPointReason>> {
         let _ = newest;
         Vec::new()
     }
@@ -360,7 +368,7 @@ pub trait Gauge: Sync {
 
     /// Returns the highest value that the cores of a headline figure can reach according to the record. Returns `None`
     /// if the record contains no such value, or if it is already the limit of the figure.
-    fn reach(&self, record: &Record, figure: &Measurement) -> Option<Reach> {
+    fn reach(&self, record: &Record, figure: &Measurement) -> Option<AttainableValue> {
         let _ = (record, figure);
         None
     }
@@ -387,7 +395,11 @@ mod tests {
     struct Known(Result<Outcome, Failure>);
 
     impl PlannedRun for Known {
-        fn run(self: Box<Self>, _: &Site, _: &mut dyn Observer) -> Result<Outcome, Failure> {
+        fn run(
+            self: Box<Self>,
+            _: &MeasuredNode,
+            _: &mut dyn Observer,
+        ) -> Result<Outcome, Failure> {
             self.0
         }
     }
@@ -396,7 +408,7 @@ mod tests {
     fn part_without_time_is_left_out_if_another_part_has_figures() {
         let topology = TopologySource::Synthetic("Core:2 PU:1".to_owned());
         let topology = Topology::load(&topology).unwrap();
-        let site = Site::new(topology, Machine::default(), SysRoot::live());
+        let site = MeasuredNode::new(topology, Machine::default(), SysRoot::live());
         let run = |first: Result<Outcome, Failure>, second: Failure| {
             let parts: Vec<Box<dyn PlannedRun>> =
                 vec![Box::new(Known(first)), Box::new(Known(Err(second)))];
@@ -421,7 +433,7 @@ mod tests {
             let topology = TopologySource::Synthetic("Core:2 PU:1".to_owned());
             let mut machine = Machine { source, ..Machine::default() };
             machine.memory.bytes = Some(1 << 30);
-            Site::new(Topology::load(&topology).unwrap(), machine, SysRoot::live())
+            MeasuredNode::new(Topology::load(&topology).unwrap(), machine, SysRoot::live())
         };
         let available = |source, given: Option<Bytes>| {
             site(source).with_plan_memory(given).machine.memory.available

@@ -5,7 +5,7 @@ use crate::readers::PrintedRun;
 use crate::view::{ColumnList, Section, TableCell};
 use nodegauge_measure::keys::shared;
 use nodegauge_measure::quantity::{count_in_words, format_significant};
-use nodegauge_measure::record::{Category, Measurement, Quoted, Record, Validity};
+use nodegauge_measure::record::{Category, Measurement, QuotedStatistic, Record, Validity};
 use nodegauge_measure::{Bytes, Unit, printed};
 use std::collections::BTreeMap;
 
@@ -78,7 +78,7 @@ pub struct OutputFigure {
     /// Value in this unit.
     pub value: f64,
     /// Statistic that the program printed.
-    pub quoted: Quoted,
+    pub quoted: QuotedStatistic,
 }
 
 /// Figures of a run of another program.
@@ -143,9 +143,9 @@ impl OutputFigures {
             None => self.seen.insert(identity, value),
         };
         let m = Measurement::new(of.gauge, of.test, name, unit)
-            .category(Category::Reference)
-            .value(quoted, value)
-            .config(config);
+            .with_category(Category::Reference)
+            .with_value(quoted, value)
+            .with_config(config);
         self.all.push(m.with_validity(validity));
         Ok(())
     }
@@ -159,7 +159,7 @@ impl OutputFigures {
     pub fn finish(mut self, missing: Option<&str>) -> PrintedRun {
         if let Some(missing) = missing {
             for m in &mut self.all {
-                m.validity.suspect(format!("{missing}: {}", printed::POSSIBLY_TRUNCATED));
+                m.validity.mark_suspect(format!("{missing}: {}", printed::TRUNCATION_REASON));
             }
         }
         self.all.into()

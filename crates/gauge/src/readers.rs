@@ -67,7 +67,7 @@ pub trait Reader: Sync {
         false
     }
 
-    /// True if the program prints so little about its run that the user may describe it ([`KnownRun`]).
+    /// True if the program prints so little about its run that the user may describe it ([`GivenRunProperties`]).
     fn takes_description(&self) -> bool {
         false
     }
@@ -84,12 +84,12 @@ pub struct ReadContext<'a> {
     /// Machine of the run; parts of its description may be unknown.
     pub machine: &'a Machine,
     /// Properties of the run that the user gave.
-    pub known: &'a KnownRun,
+    pub known: &'a GivenRunProperties,
 }
 
 /// Properties of a run that its output may lack and that the user gives.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct KnownRun {
+pub struct GivenRunProperties {
     /// Size of an element.
     pub element: Option<Bytes>,
     /// Number of elements of each array, as compiled into the program.
@@ -104,7 +104,7 @@ pub struct KnownRun {
     pub compiler: Option<String>,
 }
 
-impl KnownRun {
+impl GivenRunProperties {
     /// Returns the name of the first option with which the user described the run; `None` if there is none.
     pub fn option(&self) -> Option<&'static str> {
         let given = [
@@ -138,13 +138,13 @@ impl PrintedRun {
     /// Returns the reason to assume that the output is truncated; `None` if it appears to be complete.
     pub fn truncation_reason(&self) -> Option<&str> {
         let reasons = self.measurements.iter().flat_map(|m| &m.validity.reasons);
-        reasons.map(String::as_str).find(|reason| reason.contains(printed::POSSIBLY_TRUNCATED))
+        reasons.map(String::as_str).find(|reason| reason.contains(printed::TRUNCATION_REASON))
     }
 }
 
 /// Run in a text, with its figures or the reason why it has none.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ReadRun {
+pub struct ParsedRun {
     /// Name of the program.
     pub program: &'static str,
     /// Version of the program.
@@ -159,7 +159,7 @@ pub struct ReadRun {
     pub printed: Result<PrintedRun, RefusedOutput>,
 }
 
-impl ReadRun {
+impl ParsedRun {
     /// Returns the program, its version, and the position of its run in the text: `HPL 2.3, line 12`.
     pub fn in_words(&self) -> String {
         let version =
@@ -325,7 +325,7 @@ pub fn read(
     readers: &[&dyn Reader],
     text: &str,
     context: &ReadContext<'_>,
-) -> Result<Vec<ReadRun>, ReadError> {
+) -> Result<Vec<ParsedRun>, ReadError> {
     let mut all = Vec::new();
     let input = Input::from(text.as_bytes());
     read_each(readers, &input, context, &|run, _| run, &mut |run| all.push(run))?;
@@ -347,7 +347,7 @@ pub fn read_each<T: Send>(
     readers: &[&dyn Reader],
     input: &Input<'_>,
     context: &ReadContext<'_>,
-    convert: &(dyn Fn(ReadRun, RunPosition) -> T + Sync),
+    convert: &(dyn Fn(ParsedRun, RunPosition) -> T + Sync),
     visit: &mut dyn FnMut(T),
 ) -> Result<(), ReadError> {
     let mut found = find_runs(readers, input)?;
@@ -389,7 +389,11 @@ pub fn read_each<T: Send>(
 const COUNTED_BEFORE: usize = 10_000;
 
 /// Parses the figures of a run, and returns them with the first line of the run in the whole text.
-fn read_run(reader: &dyn Reader, part: &parts::RunText<'_>, context: &ReadContext<'_>) -> ReadRun {
+fn read_run(
+    reader: &dyn Reader,
+    part: &parts::RunText<'_>,
+    context: &ReadContext<'_>,
+) -> ParsedRun {
     let FoundRun { line, rank, .. } = *part.run;
     let text = part.text.as_str();
     let printed = read_figures(reader, text, context).map_err(|unread| {
@@ -411,7 +415,7 @@ fn read_run(reader: &dyn Reader, part: &parts::RunText<'_>, context: &ReadContex
     });
     let version = reader.version(text);
     let is_overlong = part.is_overlong;
-    ReadRun { program: reader.program(), version, line, rank, is_overlong, printed }
+    ParsedRun { program: reader.program(), version, line, rank, is_overlong, printed }
 }
 
 /// Parses the figures of a run, and fails if none of them has a value.

@@ -13,8 +13,8 @@ mod point;
 mod tests;
 
 pub use ceiling::{Ceiling, Roofline};
-pub use chart::{Dot, chart, format_intensity};
-pub use point::{NoPoint, RooflinePoint, RooflinePointConfig};
+pub use chart::{RooflineDot, chart, format_intensity};
+pub use point::{NoPointReason, RooflinePoint, RooflinePointConfig};
 
 use nodegauge_measure::Bytes;
 use nodegauge_measure::schedule::Budget;
@@ -24,18 +24,18 @@ use std::time::Duration;
 /// Name of the gauge in records.
 pub const GAUGE: &str = "roofline";
 /// Test name of bandwidths. The figure names consist of a level and a kernel: `L1_read`, `memory_triad`.
-pub const BANDWIDTH: &str = "bandwidth";
-/// Test name of peaks. The figure names are listed in [`PEAKS`].
-pub const PEAK: &str = "peak";
+pub const BANDWIDTH_TEST: &str = "bandwidth";
+/// Test name of peaks. The figure names are listed in [`PEAK_NAMES`].
+pub const PEAK_TEST: &str = "peak";
 /// Test name of kernels as points: operations per second of loops that also measure bandwidths. The figure names have
 /// the same form as those of bandwidths.
-pub const KERNEL: &str = "kernel";
+pub const KERNEL_TEST: &str = "kernel";
 /// Test name of all other points, e.g. of points that the user gives.
-pub const POINT: &str = "point";
+pub const POINT_TEST: &str = "point";
 /// Names of the peaks: fused multiply-adds, SIMD without FMA, scalar operations, and matrix products.
-pub const PEAKS: [&str; 4] = ["fma", "simd", "scalar", "dgemm"];
+pub const PEAK_NAMES: [&str; 4] = ["fma", "simd", "scalar", "dgemm"];
 /// Name of the level of main memory.
-pub const MEMORY: &str = "memory";
+pub const MEMORY_LEVEL: &str = "memory";
 /// Suffix of the names of single-thread ceilings.
 pub const ONE_THREAD_SUFFIX: &str = "_one";
 

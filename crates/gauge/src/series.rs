@@ -10,19 +10,21 @@
 //! - If the user interrupted a turn, its error is an interruption, not a failure. A cell returns no sample for an
 //!   incomplete measurement.
 //!
-//! A reference program runs between native turns ([`Series::run_reference`]). If it fails, the native figures are kept,
-//! and the run is incomplete.
+//! A reference program runs between native turns ([`Series::run_reference_program`]). If it fails, the native figures
+//! are kept, and the run is incomplete.
 
 pub mod alteration;
 mod reference;
 
-pub use reference::{ReferenceRun, RunProgram};
+pub use reference::{ProgramRunner, ReferenceProgramRun};
 
 use nodegauge_measure::progress::SharedObserver;
-use nodegauge_measure::record::{Measurement, Quoted, Status};
+use nodegauge_measure::record::{Measurement, QuotedStatistic, Status};
 use nodegauge_measure::repeat::StopReason;
 use nodegauge_measure::samples::{Sample, SamplesByRegime};
-use nodegauge_measure::schedule::{Latest, Limits, RepetitionPolicy, Schedule, Turn, TurnFailure};
+use nodegauge_measure::schedule::{
+    Latest, RepetitionPolicy, RunLimits, Schedule, Turn, TurnFailure,
+};
 use nodegauge_measure::{Failure, Observer, Outcome};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -73,7 +75,7 @@ pub struct Series {
 
 impl Series {
     /// Creates a series of `cells` cells.
-    pub fn new(policy: RepetitionPolicy, limits: Limits, cells: usize) -> Self {
+    pub fn new(policy: RepetitionPolicy, limits: RunLimits, cells: usize) -> Self {
         let schedule = Schedule::new(policy, limits, cells);
         Self {
             schedule,
@@ -232,7 +234,7 @@ impl Series {
     pub fn judge_figure(&self, cell: usize, m: Measurement) -> Measurement {
         let mut validity = m.validity.clone();
         if let Some(failure) = self.cell_failure(cell) {
-            validity.invalid(lost_in_words(failure));
+            validity.mark_invalid(lost_in_words(failure));
         }
         m.with_validity(validity)
     }
@@ -246,7 +248,7 @@ impl Series {
         regime: &SamplesByRegime,
         (cell, part): (usize, usize),
         m: Measurement,
-        quoted: Quoted,
+        quoted: QuotedStatistic,
         value: &dyn Fn(f64) -> f64,
     ) -> Option<Measurement> {
         match regime.cell_samples(cell) {
@@ -269,7 +271,7 @@ impl Series {
     /// Stores the end of the series in the outcome: the reason, the failure that makes the run incomplete, and the
     /// times that show whether the run was late. The failure of a reference program takes precedence over that of a
     /// lost cell, whose figures contain the reason anyway.
-    pub fn end(&self, outcome: &mut Outcome) {
+    pub fn store_end(&self, outcome: &mut Outcome) {
         outcome.stop = Some(self.stop);
         outcome.set_run_time(&self.schedule.limits, self.setup_time);
         if outcome.failure.is_none() {

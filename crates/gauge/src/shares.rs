@@ -1,6 +1,6 @@
 //! Division of a time budget among gauges that run one after another.
 
-use crate::{Gauge, Site, SummaryRequest};
+use crate::{Gauge, MeasuredNode, SummaryRequest};
 use std::time::Duration;
 
 /// Shares of a time budget, in proportion to the time that each gauge usually takes.
@@ -36,14 +36,18 @@ impl BudgetShares {
 /// Returns the time that the plan of each gauge for the request `ask` needs; zero if the gauge cannot be planned.
 pub fn usual_times(
     gauges: &[&'static dyn Gauge],
-    site: &Site,
+    site: &MeasuredNode,
     ask: &SummaryRequest<'_>,
 ) -> Vec<Duration> {
     gauges.iter().map(|gauge| usual_time(*gauge, site, ask).unwrap_or_default()).collect()
 }
 
 /// Returns the time that the plan of a gauge needs; `None` if it is unknown or the gauge cannot be planned.
-fn usual_time(gauge: &dyn Gauge, site: &Site, ask: &SummaryRequest<'_>) -> Option<Duration> {
+fn usual_time(
+    gauge: &dyn Gauge,
+    site: &MeasuredNode,
+    ask: &SummaryRequest<'_>,
+) -> Option<Duration> {
     gauge.summary_plan(site, ask).ok()??.expected_cost().time
 }
 

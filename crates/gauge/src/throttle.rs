@@ -18,7 +18,7 @@ const MIN_THROTTLED_SHARE: f64 = 0.02;
 /// not the cause.
 pub(crate) fn judge(found: &mut Outcome, during: Option<Throttling>, elapsed: Duration) {
     let Some(during) = during.filter(|during| is_noticed(during, elapsed)) else { return };
-    let is_main_cause = during.share().0 > MAX_DISTURBED_SHARE;
+    let is_main_cause = during.throttled_share().0 > MAX_DISTURBED_SHARE;
     let reason = in_words(&during);
     found.measurements.iter_mut().for_each(|figure| mark(figure, &reason, is_main_cause));
 }
@@ -27,14 +27,14 @@ pub(crate) fn judge(found: &mut Outcome, during: Option<Throttling>, elapsed: Du
 fn is_noticed(during: &Throttling, elapsed: Duration) -> bool {
     let stopped_time = during.stopped_time.0;
     let is_long = stopped_time <= 0.0 || stopped_time > MIN_THROTTLED_SHARE * elapsed.as_secs_f64();
-    is_long && during.share().0 > MIN_THROTTLED_SHARE
+    is_long && during.throttled_share().0 > MIN_THROTTLED_SHARE
 }
 
 /// Returns the reason with the remedy.
 fn in_words(during: &Throttling) -> String {
     format!(
         "{} {} of {}, for {} of CPU time: raise the quota (cpu.max, `docker run --cpus`, Kubernetes' cpu limit), or use fewer threads",
-        doubt::THROTTLED,
+        doubt::THROTTLING_REASON_PREFIX,
         during.throttled_periods,
         count_in_words(during.periods as usize, "period"),
         during.stopped_time
@@ -55,7 +55,7 @@ fn mark(figure: &mut Measurement, reason: &str, is_main_cause: bool) {
     let before = std::mem::replace(&mut figure.validity, Validity::valid());
     // The decisive reason of an invalid figure remains the first.
     if before.status != Status::Invalid {
-        figure.validity.suspect(reason);
+        figure.validity.mark_suspect(reason);
     }
     let kept = before.reasons.into_iter().filter(|known| !doubt::blames_other_programs(known));
     figure.validity.reasons.extend(kept);
@@ -68,13 +68,13 @@ fn mark(figure: &mut Measurement, reason: &str, is_main_cause: bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nodegauge_measure::record::{Disturbed, Quoted};
+    use nodegauge_measure::record::{DisturbedSample, QuotedStatistic};
     use nodegauge_measure::{Seconds, Unit};
 
     fn figure(reasons: &[&str]) -> Measurement {
         let m = Measurement::new("compute", "hpl", "rating", Unit::FlopsPerSecond);
-        let mut m = m.value(Quoted::Best, 36e9);
-        reasons.iter().for_each(|reason| m.validity.suspect(*reason));
+        let mut m = m.with_value(QuotedStatistic::Best, 36e9);
+        reasons.iter().for_each(|reason| m.validity.mark_suspect(*reason));
         m
     }
 
@@ -135,7 +135,7 @@ mod tests {
     fn reason_for_lost_time_of_throttled_samples_names_the_cpu_quota() {
         let mut disturbed = figure(&[]);
         let reason = "another program used a core for 40 % of the time".to_owned();
-        disturbed.disturbed = vec![Disturbed { reason, ..Disturbed::default() }];
+        disturbed.disturbed = vec![DisturbedSample { reason, ..DisturbedSample::default() }];
         let m = judged(vec![disturbed], 144).remove(0);
         assert!(m.disturbed[0].reason.starts_with("the CPU quota or another"), "{m:?}");
     }

@@ -15,15 +15,15 @@ pub mod words;
 mod wrap;
 
 pub use chart::{
-    Chart, ChartAxis, ChartSeries, DotConnection, Guide, GuideAxis, HeatMap, HeatMaps, Scale,
+    AxisQuantity, AxisScale, Chart, ChartSeries, DotConnection, Guide, GuideAxis, HeatMap, HeatMaps,
 };
 pub use columns::{ColumnList, ColumnUnit, FigureRow};
 pub use groups::{distinct, group_by_key};
-pub use limits::{FigureLimits, Reach, part_in_use};
+pub use limits::{AttainableValue, FigureLimits, partial_memory_reason};
 pub use picture::{
-    BarSeries, BarValues, Bars, Card, ChartBar, Drawing, EarlierValue, FigureBar, Forest,
-    ForestRow, NodeThreads, Picture, PlottedSample, SampleSeries, Samples, Steps, Trend, TrendBand,
-    TrendDot, TrendSeries, ValueGrid,
+    BarChart, BarSeries, BarValues, ChartBar, Drawing, EarlierValue, FigureBar, FigureBars,
+    ForestPlot, ForestRow, NumaNodeThreads, Picture, PlottedSample, SamplePlot, SampleSeries,
+    StepChart, TrendBand, TrendDot, TrendPlot, TrendSeries, ValueGrid,
 };
 
 pub use wrap::{is_quantity, wrap};
@@ -42,14 +42,14 @@ pub struct Page {
     /// The most important figure with its meaning, in one sentence; `None` if nothing can be concluded.
     pub conclusion: Option<String>,
     /// Head of the page: node, command and trust; `None` for pages without a run.
-    pub head: Option<Head>,
+    pub head: Option<PageHead>,
     /// Sections of the page.
     pub sections: Vec<Section>,
 }
 
 /// Head of a page: what was measured where and when, and how far the figures can be trusted.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
-pub struct Head {
+pub struct PageHead {
     /// Host, processor, sockets and cores.
     pub title: String,
     /// Command, date, duration and system.
@@ -215,7 +215,7 @@ pub enum Block {
     /// One or several heat maps.
     HeatMaps(HeatMaps),
     /// Summary card with one bar per gauge.
-    Card(Card),
+    Card(FigureBars),
     /// Empty line between blocks, for text renderers.
     Gap,
     /// Picture; only renderers with graphics show it.
@@ -325,13 +325,13 @@ impl Table {
     }
 
     /// Sets the maximum length of a bar in text output, in characters.
-    pub fn longest_bar(mut self, characters: usize) -> Self {
+    pub fn with_max_bar_length(mut self, characters: usize) -> Self {
         self.longest_bar = Some(characters);
         self
     }
 
     /// Sets the titles of columns that text output leaves out, in this order, while the table is too wide.
-    pub fn optional(mut self, titles: &[&str]) -> Self {
+    pub fn with_optional_columns(mut self, titles: &[&str]) -> Self {
         self.optional = titles.iter().map(|title| (*title).to_owned()).collect();
         self
     }

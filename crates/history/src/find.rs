@@ -32,7 +32,7 @@ impl Store {
             }
             resolved => resolved?,
         };
-        self.record(&id)
+        self.read_record(&id)
     }
 
     /// Returns all records that `selector` selects, newest first. A label selects all runs with that label; any other
@@ -59,11 +59,11 @@ impl Store {
         if ids.is_empty() {
             return Ok(vec![self.find(selector)?]);
         }
-        ids.iter().map(|id| self.record(id)).collect()
+        ids.iter().map(|id| self.read_record(id)).collect()
     }
 
     /// Returns the record of a run with its current labels.
-    pub(crate) fn record(&self, id: &str) -> Result<Record, HistoryError> {
+    pub(crate) fn read_record(&self, id: &str) -> Result<Record, HistoryError> {
         let failed = self.error_translator(Access::Read);
         let text: String = self
             .connection
@@ -132,11 +132,11 @@ impl Store {
     /// runs if it measured none.
     fn latest_ids(&self, limit: Option<usize>) -> rusqlite::Result<Vec<String>> {
         let own_only = RunFilter { limit, own_only: true, ..RunFilter::default() };
-        let ids: Vec<String> = self.runs("id", &own_only, |row| row.get(0))?;
+        let ids: Vec<String> = self.select_columns("id", &own_only, |row| row.get(0))?;
         if !ids.is_empty() {
             return Ok(ids);
         }
-        self.runs("id", &RunFilter { own_only: false, ..own_only }, |row| row.get(0))
+        self.select_columns("id", &RunFilter { own_only: false, ..own_only }, |row| row.get(0))
     }
 
     /// Returns the newest run whose label `key` has this value; without a key, any label may have it.
@@ -192,7 +192,7 @@ impl Store {
 
     /// Returns the identifiers of all runs.
     fn all_ids(&self) -> rusqlite::Result<Vec<String>> {
-        self.runs("id", &RunFilter::default(), |row| row.get(0))
+        self.select_columns("id", &RunFilter::default(), |row| row.get(0))
     }
 
     /// Returns all labels as `key=value`.

@@ -21,12 +21,12 @@ mod store;
 mod transfer;
 
 pub use error::HistoryError;
-pub use list::{LabelledRuns, ListedFigures, RunFilter, RunLine};
+pub use list::{LabelledRuns, ListedFigures, ListedRun, RunFilter};
 pub use location::{DB_VARIABLE, HistoryFile, default_path};
-pub use moment::Moment;
+pub use moment::DayOrSecond;
 pub use selector::{is_file_selector, read_file};
 pub use store::Store;
-pub use transfer::{ImportResult, records};
+pub use transfer::{ImportResult, read_records};
 
 #[cfg(test)]
 mod tests;

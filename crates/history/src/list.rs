@@ -1,11 +1,11 @@
 //! Lists of saved runs, newest first, with one line per run. Records are not parsed for a list.
 
 use crate::error::{Access, HistoryError};
-use crate::moment::{Moment, latest_plausible_start};
+use crate::moment::{DayOrSecond, latest_plausible_start};
 use crate::order::collect_newest_first;
 use crate::store::Store;
 use nodegauge_measure::record::MachineSource;
-use nodegauge_measure::stats::Better;
+use nodegauge_measure::stats::BetterDirection;
 use nodegauge_measure::{Seconds, Unit};
 use rusqlite::types::Value;
 use rusqlite::{OptionalExtension, Row, params_from_iter};
@@ -26,16 +26,16 @@ pub struct RunFilter {
     /// Only runs with figures of one of these tests; an empty list selects all runs.
     pub tests: Vec<&'static str>,
     /// Only runs that started at this time or later.
-    pub since: Option<Moment>,
+    pub since: Option<DayOrSecond>,
     /// Only runs that started before the end of this day or second.
-    pub until: Option<Moment>,
+    pub until: Option<DayOrSecond>,
     /// True to leave out imported runs.
     pub own_only: bool,
 }
 
 /// Saved run, as shown in a list.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct RunLine {
+pub struct ListedRun {
     /// Identifier of the run.
     pub id: String,
     /// Start time, RFC 3339.
@@ -148,8 +148,8 @@ impl Store {
     ///
     /// # Errors
     /// Fails if the database cannot be read.
-    pub fn list(&self, filter: &RunFilter) -> Result<Vec<RunLine>, HistoryError> {
-        let lines = || -> rusqlite::Result<Vec<RunLine>> {
+    pub fn list(&self, filter: &RunFilter) -> Result<Vec<ListedRun>, HistoryError> {
+        let lines = || -> rusqlite::Result<Vec<ListedRun>> {
             // The JSON of own records is not parsed, to save time. For an import, the last argument of the command is
             // the file.
             let columns = format!(
@@ -158,8 +158,8 @@ impl Store {
                       THEN coalesce(json_extract(record, '$.command[#-1]'), '') END",
                 MachineSource::Import.name()
             );
-            let mut lines = self.runs(&columns, filter, |row| {
-                Ok(RunLine {
+            let mut lines = self.select_columns(&columns, filter, |row| {
+                Ok(ListedRun {
                     id: row.get(0)?,
                     started: row.get(1)?,
                     seconds: Seconds(row.get(2)?),
@@ -188,7 +188,8 @@ impl Store {
     /// # Errors
     /// Fails if the database cannot be read.
     pub fn ids(&self, filter: &RunFilter) -> Result<Vec<String>, HistoryError> {
-        self.runs("id", filter, |row| row.get(0)).map_err(self.error_translator(Access::Read))
+        self.select_columns("id", filter, |row| row.get(0))
+            .map_err(self.error_translator(Access::Read))
     }
 
     /// Returns the number of selected runs; the limit of the filter is ignored.
@@ -235,7 +236,7 @@ impl Store {
     /// Fails if the database cannot be read.
     pub fn distinct_prefix_length(
         &self,
-        lines: &[RunLine],
+        lines: &[ListedRun],
         min: usize,
     ) -> Result<usize, HistoryError> {
         let mut length = min;
@@ -260,7 +261,7 @@ impl Store {
     }
 
     /// Reads columns of the selected runs, newest first.
-    pub(crate) fn runs<T>(
+    pub(crate) fn select_columns<T>(
         &self,
         columns: &str,
         filter: &RunFilter,
@@ -288,7 +289,7 @@ impl Store {
             ))?
             .query_map((id, others), |row| {
                 let unit = Unit::from_symbol(&row.get::<_, String>(3)?);
-                let lower = unit.is_some_and(|unit| unit.better() == Better::Lower);
+                let lower = unit.is_some_and(|unit| unit.better() == BetterDirection::Lower);
                 Ok(ListedFigures {
                     gauge: row.get(0)?,
                     test: row.get(1)?,

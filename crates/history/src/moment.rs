@@ -2,7 +2,7 @@
 
 use nodegauge_measure::SyntaxError;
 use nodegauge_measure::grammar::Cursor;
-use nodegauge_measure::record::{now_rfc3339, rfc3339};
+use nodegauge_measure::record::{format_rfc3339, now_rfc3339};
 use std::str::FromStr;
 use std::time::{Duration, SystemTime};
 
@@ -12,15 +12,15 @@ const CLOCK_SKEW: Duration = Duration::from_secs(24 * 3600);
 
 /// Returns the latest plausible start of a run as RFC 3339 text. Such texts sort chronologically.
 pub(crate) fn latest_plausible_start() -> String {
-    let latest = SystemTime::now().checked_add(CLOCK_SKEW).and_then(rfc3339);
+    let latest = SystemTime::now().checked_add(CLOCK_SKEW).and_then(format_rfc3339);
     latest.unwrap_or_else(now_rfc3339)
 }
 
 /// Day or second in UTC, stored as the prefix that all RFC 3339 times in it share.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Moment(String);
+pub struct DayOrSecond(String);
 
-impl Moment {
+impl DayOrSecond {
     /// Returns the first time of the day or second as RFC 3339 text.
     pub(crate) fn first(&self) -> String {
         self.0.clone()
@@ -33,7 +33,7 @@ impl Moment {
 
     /// Returns the second that contains `time`; `None` for a time that RFC 3339 cannot represent.
     fn at(time: SystemTime) -> Option<Self> {
-        rfc3339(time).map(Self)
+        format_rfc3339(time).map(Self)
     }
 
     fn read(text: &str, now: SystemTime) -> Option<Self> {
@@ -65,7 +65,7 @@ impl Moment {
     }
 }
 
-impl FromStr for Moment {
+impl FromStr for DayOrSecond {
     type Err = SyntaxError;
 
     fn from_str(text: &str) -> Result<Self, SyntaxError> {
@@ -88,7 +88,7 @@ mod tests {
     #[test]
     fn dates_times_and_ages_are_parsed() {
         let now = humantime::parse_rfc3339("2026-11-21T20:00:00Z").unwrap();
-        let read = |text: &str| Moment::read(text, now).map(|moment| moment.0);
+        let read = |text: &str| DayOrSecond::read(text, now).map(|moment| moment.0);
         for (text, expected) in [
             ("2026-11-21", "2026-11-21"),
             ("2026-11-21T05:30:00Z", "2026-11-21T05:30:00Z"),
@@ -108,11 +108,11 @@ mod tests {
 
     #[test]
     fn day_includes_all_its_seconds() {
-        let day = Moment("2026-11-21".to_owned());
+        let day = DayOrSecond("2026-11-21".to_owned());
         let within = |time: &str| (day.first()..day.end()).contains(&time.to_owned());
         assert!(within("2026-11-21T00:00:00Z") && within("2026-11-21T23:59:59Z"));
         assert!(!within("2026-11-20T23:59:59Z") && !within("2026-11-22T00:00:00Z"));
-        let second = Moment("2026-11-21T05:30:00Z".to_owned());
+        let second = DayOrSecond("2026-11-21T05:30:00Z".to_owned());
         assert!(second.end().as_str() > "2026-11-21T05:30:00Z");
         assert!(second.end().as_str() < "2026-11-21T05:30:01Z");
     }

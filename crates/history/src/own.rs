@@ -48,7 +48,7 @@ impl Store {
 
     /// Returns a saved run with only those valid and suspect figures that were measured on this node.
     fn own_record(&self, id: &str) -> Result<Record, HistoryError> {
-        let mut record = self.record(id)?;
+        let mut record = self.read_record(id)?;
         record.keep_own_host();
         record
             .measurements

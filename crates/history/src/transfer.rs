@@ -26,7 +26,7 @@ pub struct ImportResult {
 
 /// Returns the records in a file that `history export` or `--json` wrote; `None` if the text does not begin with a
 /// record. `names` are the former names of configuration keys. Errors contain the line number.
-pub fn records<'a>(
+pub fn read_records<'a>(
     path: &'a Path,
     text: &'a str,
     names: &'a FormerNames,
@@ -192,7 +192,7 @@ impl Store {
             .prepare_cached("SELECT 1 FROM run WHERE id = ?1")
             .and_then(|mut found| found.query_row([id], |_| Ok(())).optional())
             .map_err(self.error_translator(Access::Read))?;
-        there.map(|()| self.record(id)).transpose()
+        there.map(|()| self.read_record(id)).transpose()
     }
 }
 
@@ -216,7 +216,7 @@ impl HistoryError {
 /// are sorted by the text of their start, so only the format that nodegauge writes is accepted.
 fn check_plausible(record: &Record) -> Result<(), HistoryError> {
     let started = legible::escape_controls(&record.started);
-    if record::parse_rfc3339(&record.started).and_then(record::rfc3339).as_ref()
+    if record::parse_rfc3339(&record.started).and_then(record::format_rfc3339).as_ref()
         != Some(&record.started)
     {
         let cause =

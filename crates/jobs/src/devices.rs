@@ -51,7 +51,7 @@ fn job_device(device: &PciDevice, cpus: &[CpuId], basis: String) -> JobDevice {
     let name = device.names.first().cloned().or_else(|| device.model.clone());
     JobDevice {
         address: device.address.clone(),
-        name: name.unwrap_or_else(|| device.identification()),
+        name: name.unwrap_or_else(|| device.pci_ids()),
         is_network: !device.is_accelerator(),
         numa_node: device.node.map(|node| node.0),
         near: device.is_near(cpus).filter(|_| !cpus.is_empty()),
@@ -82,7 +82,7 @@ fn file_device<'t>(root: &SysRoot, topology: &'t Topology, file: &str) -> Option
     }
     let minor: u32 = file.strip_prefix("nvidia")?.parse().ok()?;
     topology.accelerators().find(|device| {
-        nodegauge_machine::devices::nvidia_minor(root, &device.address) == Some(minor)
+        nodegauge_machine::devices::nvidia_device_number(root, &device.address) == Some(minor)
     })
 }
 

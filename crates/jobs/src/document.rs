@@ -56,7 +56,7 @@ pub struct JobHost {
     /// Parts that could not be read, with the reasons.
     pub unread: Vec<String>,
     /// Cores of each NUMA node, with the processes that ran on them.
-    pub picture: Vec<NodeCores>,
+    pub picture: Vec<NumaNodeCores>,
     /// Conditions on this host that make the job slower.
     pub findings: Vec<Finding>,
 }
@@ -195,7 +195,7 @@ pub struct JobThread {
 
 /// NUMA node with its cores, for a picture.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct NodeCores {
+pub struct NumaNodeCores {
     /// Number of the socket.
     pub socket: u32,
     /// Number of the NUMA node; `None` if the machine has none.

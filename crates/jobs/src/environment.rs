@@ -8,7 +8,7 @@ use nodegauge_placement::LauncherJob;
 use nodegauge_placement::launchers::rank_variables;
 use std::collections::BTreeMap;
 
-use crate::process::{Unreadable, file_text};
+use crate::process::{UnreadableReason, file_text};
 
 /// Variables of Slurm for task placement, and variables of libraries for the choice of a network adapter.
 const PLACEMENT_VARIABLES: [&str; 14] = [
@@ -40,7 +40,7 @@ pub(crate) struct ProcessVariables {
 }
 
 impl ProcessVariables {
-    pub(crate) fn read(root: &SysRoot, pid: u32) -> Result<Self, Unreadable> {
+    pub(crate) fn read(root: &SysRoot, pid: u32) -> Result<Self, UnreadableReason> {
         Ok(Self::parse(&file_text(root, &format!("proc/{pid}/environ"))?))
     }
 

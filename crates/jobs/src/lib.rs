@@ -24,8 +24,8 @@ mod tests;
 pub mod view;
 
 pub use document::{
-    IdleProcess, JobDevice, JobHost, JobProcess, JobThread, NodeCores, PictureCore, PrivateMemory,
-    SCHEMA, WhereDocument, schema,
+    IdleProcess, JobDevice, JobHost, JobProcess, JobThread, NumaNodeCores, PictureCore,
+    PrivateMemory, SCHEMA, WhereDocument, schema,
 };
 pub use process::{ScheduleTimes, TaskStat};
-pub use reader::{JobReader, PagesLimit, merge_hosts};
+pub use reader::{JobReader, PagesTimeLimit, merge_hosts};

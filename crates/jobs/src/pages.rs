@@ -6,7 +6,7 @@
 //! multiplied by the time per byte of the last reading. Before the first reading, the pages of nodegauge itself are
 //! read. `numa_maps` is read in chunks: between two chunks, the kernel releases the lock, and the limit is checked.
 
-use crate::process::{Unreadable, file_text, status_line};
+use crate::process::{UnreadableReason, file_text, status_line};
 use nodegauge_machine::SysRoot;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -109,7 +109,7 @@ pub(crate) struct PagesReader {
 pub(crate) enum PagesResult {
     Read(ProcessPages),
     /// The files cannot be read.
-    Unreadable(Unreadable),
+    Unreadable(UnreadableReason),
     /// The pages were skipped because of this predicted time, or reading was stopped after this time.
     Skipped(Duration),
 }
@@ -189,7 +189,7 @@ fn read_in_chunks(
     root: &SysRoot,
     path: &str,
     deadline: Instant,
-) -> Result<Option<String>, Unreadable> {
+) -> Result<Option<String>, UnreadableReason> {
     let mut file = File::open(root.path(path))?;
     let mut bytes = Vec::new();
     let mut part = [0; CHUNK];
@@ -238,7 +238,7 @@ mod tests {
         reader.update_rate(Duration::from_secs(1), 1 << 30);
         let root = SysRoot::recorded("/nonexistent");
         assert_eq!(reader.read(&root, 1, 4 << 30), PagesResult::Skipped(Duration::from_secs(4)));
-        let missing = PagesResult::Unreadable(Unreadable::Missing);
+        let missing = PagesResult::Unreadable(UnreadableReason::Missing);
         assert_eq!(reader.read(&root, 1, 1 << 30), missing);
         let mut none = PagesReader::new(Duration::ZERO);
         assert_eq!(none.read(&root, 1, 0), PagesResult::Skipped(Duration::ZERO));

@@ -1,12 +1,12 @@
 //! Picture of a node: sockets, NUMA nodes and cores, with the processes that ran on each core.
 
 use crate::cpus::CpuTable;
-use crate::document::{JobHost, NodeCores, PictureCore};
+use crate::document::{JobHost, NumaNodeCores, PictureCore};
 use nodegauge_machine::number_list;
 use std::collections::BTreeMap;
 
 /// Returns the NUMA nodes with their cores, in logical order.
-pub(crate) fn node_cores(host: &JobHost, table: &CpuTable<'_>) -> Vec<NodeCores> {
+pub(crate) fn cores_by_numa_node(host: &JobHost, table: &CpuTable<'_>) -> Vec<NumaNodeCores> {
     let mut on_cores: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     for (at, process) in host.processes.iter().enumerate() {
         for thread in process.working_threads() {
@@ -17,7 +17,7 @@ pub(crate) fn node_cores(host: &JobHost, table: &CpuTable<'_>) -> Vec<NodeCores>
     }
     let available = number_list(&host.available).unwrap_or_default();
     let available = table.cores(&available.into_iter().collect());
-    let mut nodes: Vec<NodeCores> = Vec::new();
+    let mut nodes: Vec<NumaNodeCores> = Vec::new();
     let mut last_core = None;
     for thread in &table.topology.threads {
         if last_core == Some(thread.core) {
@@ -36,13 +36,13 @@ pub(crate) fn node_cores(host: &JobHost, table: &CpuTable<'_>) -> Vec<NodeCores>
             Some(node) if (node.socket, node.numa_node) == (socket, numa_node) => {
                 node.cores.push(core);
             }
-            _ => nodes.push(NodeCores { socket, numa_node, cores: vec![core] }),
+            _ => nodes.push(NumaNodeCores { socket, numa_node, cores: vec![core] }),
         }
     }
     nodes
 }
 
-impl NodeCores {
+impl NumaNodeCores {
     /// Returns the cores as text: the number of the rank or process on each core, `.` for an idle core, `x` for an
     /// unavailable core, and `|` between last-level caches. The numbers of several processes on one core are joined by
     /// `+`.

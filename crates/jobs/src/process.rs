@@ -17,7 +17,7 @@ const KERNEL_THREAD: u64 = 0x0020_0000;
 
 /// Reason why a file of a process cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unreadable {
+pub(crate) enum UnreadableReason {
     /// The process has ended, `/proc` hides it, or the kernel has no such file.
     Missing,
     /// The process belongs to another user.
@@ -26,7 +26,7 @@ pub(crate) enum Unreadable {
     Malformed,
 }
 
-impl fmt::Display for Unreadable {
+impl fmt::Display for UnreadableReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Missing => "missing",
@@ -36,7 +36,7 @@ impl fmt::Display for Unreadable {
     }
 }
 
-impl From<io::Error> for Unreadable {
+impl From<io::Error> for UnreadableReason {
     fn from(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::PermissionDenied => Self::Denied,
@@ -46,7 +46,7 @@ impl From<io::Error> for Unreadable {
 }
 
 /// Returns the text of a file of a process; bytes that are not UTF-8 are replaced.
-pub(crate) fn file_text(root: &SysRoot, file: &str) -> Result<String, Unreadable> {
+pub(crate) fn file_text(root: &SysRoot, file: &str) -> Result<String, UnreadableReason> {
     let bytes = std::fs::read(root.path(file))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
@@ -105,7 +105,7 @@ pub(crate) struct ProcessReading {
 }
 
 /// Reads a process with its threads. Threads that end during the reading are left out.
-pub(crate) fn read(root: &SysRoot, pid: u32) -> Result<ProcessReading, Unreadable> {
+pub(crate) fn read(root: &SysRoot, pid: u32) -> Result<ProcessReading, UnreadableReason> {
     let status = file_text(root, &format!("proc/{pid}/status"))?;
     let tasks = format!("proc/{pid}/task");
     let mut tids: Vec<u32> = Vec::new();
@@ -118,14 +118,14 @@ pub(crate) fn read(root: &SysRoot, pid: u32) -> Result<ProcessReading, Unreadabl
         threads.extend(read_thread(root, &format!("{tasks}/{tid}"), tid));
     }
     if threads.is_empty() {
-        return Err(Unreadable::Missing);
+        return Err(UnreadableReason::Missing);
     }
     Ok(ProcessReading {
         pid,
         name: status_line(&status, "Name:").unwrap_or_default().to_owned(),
         user: status_line(&status, "Uid:")
             .and_then(|ids| ids.split_whitespace().next()?.parse().ok())
-            .ok_or(Unreadable::Malformed)?,
+            .ok_or(UnreadableReason::Malformed)?,
         resident: kibibytes(&status, "VmRSS:"),
         swapped: kibibytes(&status, "VmSwap:"),
         memory_nodes: status_line(&status, "Mems_allowed_list:").unwrap_or_default().to_owned(),
@@ -184,7 +184,7 @@ impl<'s> TaskStat<'s> {
     }
 
     /// Returns the start time in clock ticks since boot. It distinguishes tasks that have had the same number.
-    pub fn started(&self) -> Option<u64> {
+    pub fn start_ticks(&self) -> Option<u64> {
         self.number(STARTED)
     }
 
@@ -239,6 +239,6 @@ mod tests {
         let own = read(&SysRoot::live(), std::process::id()).unwrap();
         assert!(own.resident.is_some() && !own.threads.is_empty());
         assert!(own.threads.iter().all(|thread| !thread.allowed.is_empty()));
-        assert_eq!(read(&SysRoot::live(), u32::MAX), Err(Unreadable::Missing));
+        assert_eq!(read(&SysRoot::live(), u32::MAX), Err(UnreadableReason::Missing));
     }
 }

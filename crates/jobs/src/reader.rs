@@ -5,7 +5,7 @@ use crate::devices::{open_device_files, process_devices};
 use crate::document::{IdleProcess, JobHost, JobProcess, JobThread, PrivateMemory};
 use crate::environment::ProcessVariables;
 use crate::pages::{PagesReader, PagesResult, ProcessPages};
-use crate::process::{self, ProcessReading, ThreadReading, Unreadable};
+use crate::process::{self, ProcessReading, ThreadReading, UnreadableReason};
 use crate::{findings, picture, selection};
 use nodegauge_machine::cgroup::{self, CgroupLimits};
 use nodegauge_machine::{SysRoot, Topology, host_name, number_list, number_ranges};
@@ -25,7 +25,7 @@ const MIN_RUNNABLE_TIME: u64 = 1_000_000;
 
 /// Time limit for reading the pages of all processes; zero skips the pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PagesLimit(pub Duration);
+pub struct PagesTimeLimit(pub Duration);
 
 /// Reader of the processes of a job, with all readings so far.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ pub struct JobReader<'r> {
 struct ProcessTrack {
     last: ProcessReading,
     threads: HashMap<u32, ThreadTrack>,
-    variables: Result<ProcessVariables, Unreadable>,
+    variables: Result<ProcessVariables, UnreadableReason>,
     limits: CgroupLimits,
     control_group: Option<String>,
     cpuset: Option<BTreeSet<u32>>,
@@ -213,7 +213,7 @@ impl<'r> JobReader<'r> {
         for pid in &find(self.root) {
             match process::read(self.root, *pid) {
                 Ok(reading) => self.add(reading, at),
-                Err(Unreadable::Missing) => {}
+                Err(UnreadableReason::Missing) => {}
                 Err(reason) => {
                     self.unread.insert(format!("process {pid}: {reason}"));
                 }
@@ -272,7 +272,7 @@ impl<'r> JobReader<'r> {
 
     /// Reads the pages and the open device files of all processes, smallest memory first. The function must be called
     /// only once.
-    pub fn read_pages(&mut self, limit: PagesLimit) {
+    pub fn read_pages(&mut self, limit: PagesTimeLimit) {
         let mut by_memory: Vec<(u64, u32)> = self
             .tracks
             .iter()
@@ -383,7 +383,7 @@ fn cpu_group(root: &SysRoot, pid: u32) -> Option<String> {
 /// Adds the picture and the findings to the description of a host.
 pub(crate) fn add_findings(host: &mut JobHost, topology: &Topology) {
     let table = CpuTable::new(topology);
-    host.picture = picture::node_cores(host, &table);
+    host.picture = picture::cores_by_numa_node(host, &table);
     host.findings = findings::host_findings(host, &table);
 }
 
@@ -570,7 +570,7 @@ mod tests {
         reader.read(&[RECORDED], Seconds(0.0));
         reader.root = &second;
         reader.read(&[RECORDED], Seconds(1.0));
-        reader.read_pages(PagesLimit(Duration::from_secs(600)));
+        reader.read_pages(PagesTimeLimit(Duration::from_secs(600)));
         let describe_host = reader.describe_host(&topology, false);
         assert_eq!(describe_host.in_words(), "1 process with 2 busy threads");
         let process = &describe_host.processes[0];

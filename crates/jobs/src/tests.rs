@@ -2,7 +2,7 @@
 //! same reader as live processes.
 
 use crate::document::JobHost;
-use crate::reader::{JobReader, PagesLimit};
+use crate::reader::{JobReader, PagesTimeLimit};
 use nodegauge_machine::{SysRoot, Topology, TopologySource, number_list};
 use nodegauge_measure::Seconds;
 use std::fmt::Write;
@@ -169,6 +169,6 @@ pub(crate) fn host(
         }
         reader.read(&pids, Seconds(second as f64));
     }
-    reader.read_pages(PagesLimit(Duration::from_secs(600)));
+    reader.read_pages(PagesTimeLimit(Duration::from_secs(600)));
     reader.describe_host(&topology, in_place)
 }

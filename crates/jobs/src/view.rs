@@ -244,7 +244,7 @@ fn threads(document: &WhereDocument, verbose: bool) -> Option<Section> {
                     Some(row.thread.involuntary_switches?.to_string())
                 })
         });
-    section.push(columns.table(&rows).optional(&["LLC", "core", "preempted"]));
+    section.push(columns.table(&rows).with_optional_columns(&["LLC", "core", "preempted"]));
     if idle > 0 {
         let count = count_in_words(idle, "idle thread");
         section.push(Block::Text(format!("and {count}, which --verbose lists")));

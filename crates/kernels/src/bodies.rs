@@ -3,7 +3,7 @@
 use super::builds::{LoopBuild, passes, residents};
 use super::entry::VectorSet;
 use super::pass::KernelBody;
-use super::table::{ARRAYS, KERNELS, Kernel, KernelSpec};
+use super::table::{KERNELS, Kernel, KernelSpec, MAX_ARRAYS};
 use super::vector::Vector;
 
 macro_rules! bodies {
@@ -13,7 +13,7 @@ macro_rules! bodies {
             impl KernelBody for $kernel {
                 const SPEC: &'static KernelSpec = &KERNELS[Kernel::$kernel as usize];
                 #[inline(always)]
-                unsafe fn value<V: Vector>($x: [V; ARRAYS], $s: V) -> V {
+                unsafe fn value<V: Vector>($x: [V; MAX_ARRAYS], $s: V) -> V {
                     // SAFETY: the caller guarantees the conditions of `KernelBody::value`.
                     #[allow(unused_unsafe)]
                     unsafe { $value }

@@ -9,7 +9,7 @@
 
 use super::entry::{AccessOrder, LoopArgs, VectorSet};
 use super::isa::Isa;
-use super::pass::{KernelBody, Pass};
+use super::pass::{KernelBody, PassLoops};
 use super::shape::{Element, KernelShape};
 use super::table::Kernel;
 use super::vector::{Scalar, Vector};
@@ -47,7 +47,7 @@ where
         element: V::Scalar::ELEMENT,
         shape: KernelShape::built(I::ISA, NT, U as u8, SIDE, P),
         resident: RESIDENT,
-        run: I::enter::<Pass<V, B, RESIDENT, NT, U, SIDE, P>>,
+        run: I::enter::<PassLoops<V, B, RESIDENT, NT, U, SIDE, P>>,
     }
 }
 

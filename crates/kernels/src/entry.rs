@@ -3,20 +3,20 @@
 
 use super::isa::{self, InstructionSet};
 use super::shape::KernelShape;
-use super::table::ARRAYS;
+use super::table::MAX_ARRAYS;
 use super::vector::{Lanes, Vector};
 use std::ptr::NonNull;
 
 /// Size of a cache line in bytes: 64 on every processor for which there are vector types. It is a multiple of every
 /// vector size.
-pub const LINE: usize = 64;
+pub const CACHE_LINE_BYTES: usize = 64;
 
 /// Arguments of a loop: one thread's share of the arrays.
 #[derive(Debug, Clone, Copy)]
 pub struct LoopArgs {
     /// First element of this thread's share of each array. Pointers to arrays that the kernel does not
     /// use are not read.
-    pub at: [NonNull<u8>; ARRAYS],
+    pub at: [NonNull<u8>; MAX_ARRAYS],
     /// Number of elements in the share.
     pub n: usize,
     /// Scalar `s` of the kernel.

@@ -24,14 +24,16 @@ pub mod values;
 mod variants;
 mod vector;
 
-pub use entry::{LINE, LoopArgs};
+pub use entry::{CACHE_LINE_BYTES, LoopArgs};
 pub use four::{F64x4, PlainF64x4};
 pub use isa::Isa;
 pub use prefetch::prefetch;
-pub use shape::{Element, KernelShape, Prefetch, SideBySide, Stores, UnknownName};
-pub use streaming::{LINE_NUMBERS, fence_streams, stream_copy, stream_line};
+pub use shape::{Element, KernelShape, Prefetch, SideBySidePages, Stores, UnknownName};
+pub use streaming::{
+    NUMBERS_PER_LINE, copy_nontemporal, fence_nontemporal_stores, store_line_nontemporal,
+};
 pub use table::{
-    ARRAYS, Array, KERNELS, Kernel, KernelSpec, LoopKinds, SCALAR, STREAM, STREAM_ARRAYS,
+    Array, KERNELS, Kernel, KernelSpec, LoopKinds, MAX_ARRAYS, SCALAR, STREAM, STREAM_ARRAY_COUNT,
     array_count,
 };
 pub use variants::{ResidentLoop, Variant, available_isas, compiled_count, find, resident_loops};

@@ -1,7 +1,7 @@
 //! Test oracle: compares the results of a loop with those of the kernel's reference function. Arrays have given lengths
 //! and odd offsets, and guard elements before and after each array must not change.
 
-use super::{ARRAYS, Array, Element, Kernel, LoopArgs, SCALAR};
+use super::{Array, Element, Kernel, LoopArgs, MAX_ARRAYS, SCALAR};
 use std::collections::HashMap;
 use std::ptr::NonNull;
 
@@ -9,16 +9,16 @@ use std::ptr::NonNull;
 const GUARD: usize = 16;
 /// Values of the guards of each array. The values differ between arrays, so that a copy from one array into another is
 /// detected.
-const UNTOUCHED: [f64; ARRAYS] = [-7.5, -8.5, -9.5, -10.5];
+const UNTOUCHED: [f64; MAX_ARRAYS] = [-7.5, -8.5, -9.5, -10.5];
 /// Initial values of each array: first element, difference between successive elements, and number of elements after
 /// which the values repeat.
-const START: [(f64, f64, usize); ARRAYS] =
+const START: [(f64, f64, usize); MAX_ARRAYS] =
     [(1.0, 1.0, 1021), (2.0, 1.0, 7), (0.0, 0.5, 509), (0.0, 0.25, 251)];
 /// Offsets of the first array from a cache line, in elements. [`OFFSET_FACTORS`] determines the offsets of the other
 /// arrays.
 const OFFSETS: [usize; 3] = [0, 1, 3];
 /// Factors by which the offset of the first array is multiplied, modulo 8, to get the offset of each array.
-const OFFSET_FACTORS: [usize; ARRAYS] = [1, 5, 3, 7];
+const OFFSET_FACTORS: [usize; MAX_ARRAYS] = [1, 5, 3, 7];
 /// Maximum relative error of a sum. No order of summation of these elements causes a larger error.
 const SUM_TOLERANCE: f64 = 1e-6;
 
@@ -139,7 +139,7 @@ impl Oracle {
         run: &mut dyn FnMut(&LoopArgs) -> f64,
     ) -> Result<(), Mismatch> {
         for (lines, repeats) in lines_and_repeats {
-            let n = lines * super::LINE / self.element.bytes() as usize;
+            let n = lines * super::CACHE_LINE_BYTES / self.element.bytes() as usize;
             self.compare(Extent { n, offset: 0, repeats }, run)?;
         }
         Ok(())
@@ -182,9 +182,9 @@ struct Replay<T> {
     kernel: Kernel,
     extent: Extent,
     /// Arrays that a loop reads and writes.
-    arrays: [GuardedArray<T>; ARRAYS],
+    arrays: [GuardedArray<T>; MAX_ARRAYS],
     /// Values of the arrays before the kernel.
-    initial: [Vec<T>; ARRAYS],
+    initial: [Vec<T>; MAX_ARRAYS],
     /// Expected values of the array that the kernel writes.
     expected: Vec<f64>,
     /// Expected sum.
@@ -193,7 +193,7 @@ struct Replay<T> {
 
 impl<T: Number> Replay<T> {
     fn new(kernel: Kernel, extent: Extent) -> Self {
-        let arrays: [GuardedArray<T>; ARRAYS] =
+        let arrays: [GuardedArray<T>; MAX_ARRAYS] =
             std::array::from_fn(|array| GuardedArray::new(array, extent.n, extent.offset));
         let initial = arrays.each_ref().map(|array| array.buffer.clone());
         let mut values = arrays.each_ref().map(GuardedArray::values);

@@ -5,7 +5,7 @@
 //! The speed must not depend on decisions of the inliner. All functions are therefore `#[inline(always)]`. Closures and
 //! iterators are not used, because they become separate functions if the compiler splits the crate.
 //!
-//! All loops consist of one [`Pass::step`]. A long pass has four phases: single elements until the destination is
+//! All loops consist of one [`PassLoops::step`]. A long pass has four phases: single elements until the destination is
 //! aligned; groups of pages side by side (the same line of each page, then the next line); unrolled steps; and single
 //! elements at the end. A long pass works for any length and any offset of the arrays. A resident loop repeats passes
 //! over whole lines, so that no call, clock reading or barrier separates two passes over data in a cache.
@@ -16,8 +16,8 @@
 //! several successive pages before the next group begins. Arrays with different offsets do not begin at a page
 //! boundary. With walks over a single page, prefetchers would therefore start twice per page (docs/kernels.md).
 
-use super::entry::{AccessOrder, InlinedLoop, LINE, LoopArgs};
-use super::table::{ARRAYS, KernelSpec};
+use super::entry::{AccessOrder, CACHE_LINE_BYTES, InlinedLoop, LoopArgs};
+use super::table::{KernelSpec, MAX_ARRAYS};
 use super::vector::{Lanes, Scalar, Vector};
 use std::marker::PhantomData;
 use std::ops::Range;
@@ -28,7 +28,7 @@ pub(super) trait KernelBody {
     /// Row of the kernel in the table of kernels.
     const SPEC: &'static KernelSpec;
     /// True for each array that the kernel reads. The value is constant, so that loops need no lookup.
-    const READS: [bool; ARRAYS] = Self::SPEC.reads_mask();
+    const READS: [bool; MAX_ARRAYS] = Self::SPEC.reads_mask();
     /// Index of the array that the kernel writes; `None` for a kernel that sums.
     const WRITES: Option<usize> = match Self::SPEC.writes {
         Some(array) => Some(array as usize),
@@ -39,13 +39,13 @@ pub(super) trait KernelBody {
     ///
     /// # Safety
     /// The conditions of [`Vector`] must hold.
-    unsafe fn value<V: Vector>(x: [V; ARRAYS], s: V) -> V;
+    unsafe fn value<V: Vector>(x: [V; MAX_ARRAYS], s: V) -> V;
 }
 
 /// Loops of kernel `B` with vectors `V`. The parameters are: `RESIDENT`, true for repeated passes over whole lines;
 /// `NT`, true for non-temporal stores; `U`, vectors per step; `SIDE`, true for pages side by side; `P`, number of
 /// prefetch distances, 0 to 2.
-pub(super) struct Pass<
+pub(super) struct PassLoops<
     V,
     B,
     const RESIDENT: bool,
@@ -63,7 +63,7 @@ impl<
     const U: usize,
     const SIDE: bool,
     const P: u8,
-> InlinedLoop for Pass<V, B, RESIDENT, NT, U, SIDE, P>
+> InlinedLoop for PassLoops<V, B, RESIDENT, NT, U, SIDE, P>
 {
     #[inline(always)]
     unsafe fn run(args: &LoopArgs, way: AccessOrder) -> f64 {
@@ -87,7 +87,7 @@ const MAX_LANES: usize = 16;
 
 /// Distance between the pages that are traversed side by side, and length of each walk, bytes. It is four pages of 4
 /// KiB, the unit of hardware prefetchers, regardless of the page size in memory.
-pub(super) const SPAN: usize = 4 * 4096;
+pub(super) const PAGE_DISTANCE_BYTES: usize = 4 * 4096;
 
 impl<
     V: Vector,
@@ -97,14 +97,14 @@ impl<
     const U: usize,
     const SIDE: bool,
     const P: u8,
-> Pass<V, B, RESIDENT, NT, U, SIDE, P>
+> PassLoops<V, B, RESIDENT, NT, U, SIDE, P>
 {
     /// Number of elements per step (iteration of an unrolled loop).
     const STEP: usize = V::LANES * U;
     /// Number of elements per cache line.
-    const LINE: usize = LINE / size_of::<V::Scalar>();
+    const LINE: usize = CACHE_LINE_BYTES / size_of::<V::Scalar>();
     /// Number of elements per walk over successive pages.
-    const SPAN: usize = SPAN / size_of::<V::Scalar>();
+    const SPAN: usize = PAGE_DISTANCE_BYTES / size_of::<V::Scalar>();
 
     /// Runs one step that begins at element `i`: loads all vectors, and then stores the results or adds each result to
     /// a separate sum.
@@ -114,7 +114,7 @@ impl<
     /// from `i` on. The array that the kernel writes must be aligned to the vector size at `i`, and no other thread may
     /// use it.
     #[inline(always)]
-    unsafe fn step(at: &[*mut V::Scalar; ARRAYS], i: usize, s: V, sums: &mut [V; U]) {
+    unsafe fn step(at: &[*mut V::Scalar; MAX_ARRAYS], i: usize, s: V, sums: &mut [V; U]) {
         // SAFETY: the caller guarantees the conditions of this function.
         unsafe {
             let Some(array) = B::WRITES else {
@@ -125,7 +125,7 @@ impl<
                 }
                 return;
             };
-            let mut x = [[s; ARRAYS]; U];
+            let mut x = [[s; MAX_ARRAYS]; U];
             let mut u = 0;
             while u < U {
                 x[u] = Self::load(at, i + u * V::LANES, s);
@@ -136,7 +136,7 @@ impl<
                 let to = at[array].add(i + rest * V::LANES);
                 let value = B::value(x[rest], s);
                 if NT {
-                    value.stream(to);
+                    value.store_nontemporal(to);
                 } else {
                     value.store(to);
                 }
@@ -148,12 +148,12 @@ impl<
     /// Loads the vectors at element `i` of the arrays that the kernel reads; returns `s` for all other arrays.
     ///
     /// # Safety
-    /// The conditions of [`Pass::step`] must hold.
+    /// The conditions of [`PassLoops::step`] must hold.
     #[inline(always)]
-    unsafe fn load(at: &[*mut V::Scalar; ARRAYS], i: usize, s: V) -> [V; ARRAYS] {
-        let mut x = [s; ARRAYS];
+    unsafe fn load(at: &[*mut V::Scalar; MAX_ARRAYS], i: usize, s: V) -> [V; MAX_ARRAYS] {
+        let mut x = [s; MAX_ARRAYS];
         let mut k = 0;
-        while k < ARRAYS {
+        while k < MAX_ARRAYS {
             if B::READS[k] {
                 // SAFETY: the caller guarantees the conditions of this function.
                 x[k] = unsafe { V::load(at[k].add(i)) };
@@ -167,10 +167,10 @@ impl<
     /// lines. The first span begins at element `i`.
     ///
     /// # Safety
-    /// The conditions of [`Pass::step`] must hold for the elements of these lines.
+    /// The conditions of [`PassLoops::step`] must hold for the elements of these lines.
     #[inline(always)]
     unsafe fn side_by_side(
-        at: &[*mut V::Scalar; ARRAYS],
+        at: &[*mut V::Scalar; MAX_ARRAYS],
         mut i: usize,
         lines: usize,
         pages: usize,
@@ -200,12 +200,12 @@ impl<
     /// # Safety
     /// The conditions of [`Vector`] must hold.
     #[inline(always)]
-    unsafe fn prefetch(at: &[*mut V::Scalar; ARRAYS], i: usize, way: AccessOrder) {
+    unsafe fn prefetch(at: &[*mut V::Scalar; MAX_ARRAYS], i: usize, way: AccessOrder) {
         if P == 0 {
             return;
         }
         let mut k = 0;
-        while k < ARRAYS {
+        while k < MAX_ARRAYS {
             let from = at[k].wrapping_add(i).cast::<u8>();
             let mut line = 0;
             while B::READS[k] && line < Self::STEP * size_of::<V::Scalar>() {
@@ -216,7 +216,7 @@ impl<
                         V::prefetch::<true>(from.wrapping_add(line + way.far).cast());
                     }
                 }
-                line += LINE;
+                line += CACHE_LINE_BYTES;
             }
             k += 1;
         }
@@ -228,7 +228,7 @@ impl<
     /// The conditions of [`InlinedLoop`] and of [`super::Variant::run`] must hold.
     #[inline(always)]
     unsafe fn write_once(args: &LoopArgs, array: usize, way: AccessOrder) -> f64 {
-        let at: [*mut V::Scalar; ARRAYS] = args.at.map(|at| at.as_ptr().cast());
+        let at: [*mut V::Scalar; MAX_ARRAYS] = args.at.map(|at| at.as_ptr().cast());
         let n = args.n;
         let scalar = V::Scalar::from_f64(args.scalar);
         // SAFETY: every index in this block is less than n, and the first loop aligns the addresses of vector stores;
@@ -237,14 +237,21 @@ impl<
             let s = V::splat(scalar);
             // With pages side by side, a step covers a line of each page. The destination is then aligned to lines, so
             // that whole lines are written.
-            let alignment = if SIDE { LINE } else { size_of::<V>() };
+            let alignment = if SIDE { CACHE_LINE_BYTES } else { size_of::<V>() };
             let head = at[array].align_offset(alignment).min(n);
             if head > 0 {
                 ends::<V::Scalar, B>(&at, 0..head, scalar);
             }
             let mut i = head;
             while SIDE && n - i >= way.pages * Self::SPAN {
-                Self::side_by_side(&at, i, SPAN / LINE, way.pages, s, &mut [s; U]);
+                Self::side_by_side(
+                    &at,
+                    i,
+                    PAGE_DISTANCE_BYTES / CACHE_LINE_BYTES,
+                    way.pages,
+                    s,
+                    &mut [s; U],
+                );
                 i += way.pages * Self::SPAN;
             }
             while n - i >= Self::STEP {
@@ -265,10 +272,10 @@ impl<
     /// Runs one pass of a kernel that sums; returns the sum.
     ///
     /// # Safety
-    /// The conditions of [`Pass::write_once`] must hold.
+    /// The conditions of [`PassLoops::write_once`] must hold.
     #[inline(always)]
     unsafe fn sum_once(args: &LoopArgs, way: AccessOrder) -> f64 {
-        let at: [*mut V::Scalar; ARRAYS] = args.at.map(|at| at.as_ptr().cast());
+        let at: [*mut V::Scalar; MAX_ARRAYS] = args.at.map(|at| at.as_ptr().cast());
         let n = args.n;
         let zero = V::Scalar::from_f64(0.0);
         // The sums of blocks are added with compensated summation (Kahan). If all blocks are equal, plain additions
@@ -280,9 +287,10 @@ impl<
             let mut i = 0;
             while SIDE && n - i >= way.pages * Self::SPAN {
                 let max = STEPS_PER_BLOCK / (way.pages * (Self::LINE / Self::STEP)).max(1);
-                let lines = 1 << max.max(1).ilog2().min((SPAN / LINE).ilog2());
+                let lines =
+                    1 << max.max(1).ilog2().min((PAGE_DISTANCE_BYTES / CACHE_LINE_BYTES).ilog2());
                 let mut line = 0;
-                while line < SPAN / LINE {
+                while line < PAGE_DISTANCE_BYTES / CACHE_LINE_BYTES {
                     let mut sums = [none; U];
                     let first = i + line * Self::LINE;
                     Self::side_by_side(&at, first, lines, way.pages, none, &mut sums);
@@ -312,7 +320,7 @@ impl<
     /// The conditions of [`InlinedLoop`] and of [`super::ResidentLoop::run`] must hold.
     #[inline(always)]
     unsafe fn repeated(args: &LoopArgs, way: AccessOrder) -> f64 {
-        let at: [*mut V::Scalar; ARRAYS] = args.at.map(|at| at.as_ptr().cast());
+        let at: [*mut V::Scalar; MAX_ARRAYS] = args.at.map(|at| at.as_ptr().cast());
         let n = args.n;
         let stepped = n - n % Self::STEP;
         // SAFETY: every index in this block is less than n, and vectors start at multiples of their size; the caller
@@ -323,7 +331,14 @@ impl<
             for _ in 0..args.repeats {
                 let mut i = 0;
                 while SIDE && n - i >= way.pages * Self::SPAN {
-                    Self::side_by_side(&at, i, SPAN / LINE, way.pages, s, &mut sums);
+                    Self::side_by_side(
+                        &at,
+                        i,
+                        PAGE_DISTANCE_BYTES / CACHE_LINE_BYTES,
+                        way.pages,
+                        s,
+                        &mut sums,
+                    );
                     i += way.pages * Self::SPAN;
                 }
                 while i < stepped {
@@ -332,7 +347,7 @@ impl<
                 }
                 while i < n {
                     let mut one = [sums[0]];
-                    Pass::<V, B, RESIDENT, NT, 1, false, 0>::step(&at, i, s, &mut one);
+                    PassLoops::<V, B, RESIDENT, NT, 1, false, 0>::step(&at, i, s, &mut one);
                     [sums[0]] = one;
                     i += V::LANES;
                 }
@@ -368,16 +383,20 @@ impl CompensatedSum {
 /// step. Returns the sum. The function is not inlined, so that all loops of a kernel share it.
 ///
 /// # Safety
-/// The conditions of [`Pass::step`] must hold for these elements.
+/// The conditions of [`PassLoops::step`] must hold for these elements.
 #[inline(never)]
-unsafe fn ends<T: Scalar, B: KernelBody>(at: &[*mut T; ARRAYS], range: Range<usize>, s: T) -> f64 {
+unsafe fn ends<T: Scalar, B: KernelBody>(
+    at: &[*mut T; MAX_ARRAYS],
+    range: Range<usize>,
+    s: T,
+) -> f64 {
     let mut total = 0.0;
     for i in range {
         // SAFETY: the caller guarantees the conditions of this function; every processor supports this vector.
         unsafe {
             let s = Lanes::<T, 1>::splat(s);
             let mut sums = [s];
-            Pass::<_, B, false, false, 1, false, 0>::step(at, i, s, &mut sums);
+            PassLoops::<_, B, false, false, 1, false, 0>::step(at, i, s, &mut sums);
             total += lane_sum(sums);
         }
     }

@@ -129,9 +129,9 @@ impl Prefetch {
 /// next line of each page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct SideBySide(u8);
+pub struct SideBySidePages(u8);
 
-impl SideBySide {
+impl SideBySidePages {
     /// The pages are traversed one after another.
     pub const ONE: Self = Self(1);
     /// Placeholder for any number greater than one; the actual number is an argument of the loop.
@@ -159,19 +159,19 @@ impl SideBySide {
     }
 }
 
-impl Default for SideBySide {
+impl Default for SideBySidePages {
     fn default() -> Self {
         Self::ONE
     }
 }
 
-impl fmt::Display for SideBySide {
+impl fmt::Display for SideBySidePages {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
 }
 
-impl FromStr for SideBySide {
+impl FromStr for SideBySidePages {
     type Err = SyntaxError;
 
     /// Parses a number of pages.
@@ -184,8 +184,8 @@ impl FromStr for SideBySide {
     }
 }
 
-/// Shape of a kernel's loop. A new property of loops needs a field in this type, a parameter of `pass::Pass`, and its
-/// values in `builds`.
+/// Shape of a kernel's loop. A new property of loops needs a field in this type, a parameter of `pass::PassLoops`, and
+/// its values in `builds`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct KernelShape {
     /// Instruction set of the vectors.
@@ -195,14 +195,14 @@ pub struct KernelShape {
     /// Unroll factor: number of vectors per iteration.
     pub unroll: u8,
     /// Number of pages traversed side by side.
-    pub side_by_side: SideBySide,
+    pub side_by_side: SideBySidePages,
     /// Software prefetch, with distances.
     pub prefetch: Prefetch,
 }
 
 impl KernelShape {
     /// Returns the shape of a compiled loop with this number of prefetch `distances`. The distances are 0 and the
-    /// number of pages side by side is [`SideBySide::ABOVE_ONE`], because both are arguments of the loop.
+    /// number of pages side by side is [`SideBySidePages::ABOVE_ONE`], because both are arguments of the loop.
     pub(super) const fn built(
         isa: Isa,
         nontemporal: bool,
@@ -214,7 +214,11 @@ impl KernelShape {
             isa,
             stores: if nontemporal { Stores::NonTemporal } else { Stores::Regular },
             unroll,
-            side_by_side: if side_by_side { SideBySide::ABOVE_ONE } else { SideBySide::ONE },
+            side_by_side: if side_by_side {
+                SideBySidePages::ABOVE_ONE
+            } else {
+                SideBySidePages::ONE
+            },
             prefetch: Prefetch::with_distances(distances),
         }
     }
@@ -223,7 +227,7 @@ impl KernelShape {
 impl fmt::Display for KernelShape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} stores, {}, unroll {}", self.stores, self.isa, self.unroll)?;
-        if self.side_by_side != SideBySide::ONE {
+        if self.side_by_side != SideBySidePages::ONE {
             write!(f, ", {} pages side by side", self.side_by_side)?;
         }
         match self.prefetch {

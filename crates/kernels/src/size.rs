@@ -156,7 +156,7 @@ pub struct ArraySize {
     /// the caches are unknown.
     pub times_llc: Option<f64>,
     /// Caches with which the arrays are compared.
-    pub rule: SizeRule,
+    pub rule: RuleCaches,
     /// True if STREAM's rule holds; `None` if the caches are unknown.
     pub follows_rule: Option<bool>,
     /// Notices about reductions and assumptions.
@@ -165,7 +165,7 @@ pub struct ArraySize {
 
 /// Caches with which STREAM's rule compares the arrays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SizeRule {
+pub enum RuleCaches {
     /// Measured caches.
     Measured {
         /// Measured capacity.
@@ -177,7 +177,7 @@ pub enum SizeRule {
     Reported(Option<Bytes>),
 }
 
-impl SizeRule {
+impl RuleCaches {
     /// Returns the caches with which arrays of the size `spec` are compared.
     fn from_spec(spec: SizeSpec, caches: CacheCapacity) -> Self {
         match (spec, caches.measured) {
@@ -237,7 +237,7 @@ fn share(fraction: Fraction) -> String {
 }
 
 /// Returns the number of elements of an array by STREAM's rule, for last-level caches of this size.
-pub fn elements_by_rule(llc: Bytes, element: Element) -> u64 {
+pub fn stream_rule_elements(llc: Bytes, element: Element) -> u64 {
     let elements = (MIN_CACHE_MULTIPLE * llc.as_f64() / element.bytes() as f64).ceil() as u64;
     elements.max(MIN_ARRAY_ELEMENTS)
 }
@@ -277,7 +277,7 @@ pub fn choose(
     let allowed = available.as_f64() * conditions.fraction.0;
     let max = (allowed / (arrays * element.bytes()) as f64) as u64;
     let mut notices = Vec::new();
-    let rule = SizeRule::from_spec(spec, conditions.caches);
+    let rule = RuleCaches::from_spec(spec, conditions.caches);
     let mut elements = match spec {
         SizeSpec::Elements(n) => n,
         SizeSpec::Bytes(bytes) => bytes.0 / element.bytes(),
@@ -289,7 +289,7 @@ pub fn choose(
             elements_by_memory_share(memory, share, arrays, element)
         }
         SizeSpec::Auto => match rule.caches() {
-            Some(caches) => elements_by_rule(caches, element),
+            Some(caches) => stream_rule_elements(caches, element),
             None => {
                 let text = format!(
                     "the size of the last-level cache is unknown: using arrays of {UNKNOWN_CACHE_ARRAY}"
@@ -338,7 +338,7 @@ pub fn choose(
 
 impl ArraySize {
     /// Compares arrays of `elements` elements with the caches of `rule`.
-    pub fn new(elements: u64, element: Element, rule: SizeRule, notices: Vec<Notice>) -> Self {
+    pub fn new(elements: u64, element: Element, rule: RuleCaches, notices: Vec<Notice>) -> Self {
         let bytes = (elements * element.bytes()) as f64;
         let times_llc = rule.caches().map(|caches| bytes / caches.as_f64());
         Self {

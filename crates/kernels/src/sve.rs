@@ -6,11 +6,11 @@
 //! the ends of an array need no scalar loop.
 
 use super::builds::{LoopBuild, has_stores};
-use super::entry::{AccessOrder, LINE, LoopArgs};
+use super::entry::{AccessOrder, CACHE_LINE_BYTES, LoopArgs};
 use super::isa::{Isa, sve_vector_bytes};
-use super::pass::{CompensatedSum, KernelBody, SPAN, STEPS_PER_BLOCK};
+use super::pass::{CompensatedSum, KernelBody, PAGE_DISTANCE_BYTES, STEPS_PER_BLOCK};
 use super::shape::{Element, KernelShape};
-use super::table::ARRAYS;
+use super::table::MAX_ARRAYS;
 use super::vector::Scalar;
 use std::arch::asm;
 use std::sync::atomic::{Ordering, compiler_fence};
@@ -18,22 +18,22 @@ use std::sync::atomic::{Ordering, compiler_fence};
 /// Range of steps of a loop: first element of each array, number of steps, distance between steps in bytes, and number
 /// of active elements per vector. If this number exceeds the vector length, all elements are active.
 #[derive(Clone, Copy)]
-pub(super) struct Steps {
-    at: [*mut u8; ARRAYS],
+pub(super) struct StepRange {
+    at: [*mut u8; MAX_ARRAYS],
     count: usize,
     stride: usize,
     lanes: usize,
 }
 
 /// Kernel that has loops with scalable vectors.
-pub(super) trait Scalable: KernelBody {
+pub(super) trait ScalableKernel: KernelBody {
     /// Runs one or more steps of `U` vectors each. Returns the sum for a kernel that sums. `P` is the number of
     /// prefetch distances.
     ///
     /// # Safety
     /// The processor must have SVE. Each array that the kernel uses must contain the elements of all steps.
     unsafe fn steps<T: Scalar, const NT: bool, const U: usize, const P: u8>(
-        steps: Steps,
+        steps: StepRange,
         scalar: f64,
         way: AccessOrder,
     ) -> f64;
@@ -48,7 +48,7 @@ macro_rules! steps {
      $steps:ident, $bits:expr, $way:ident, $kernel:ident) => {{
         let sum: f64;
         let [a, b, c, d] = $steps.at;
-        // SAFETY: the caller guarantees the conditions of `Scalable::steps`; every changed register is declared.
+        // SAFETY: the caller guarantees the conditions of `ScalableKernel::steps`; every changed register is declared.
         unsafe {
             asm!(
                 concat!(".macro body a, b, c, d, s, sum\n", $body, "\n.endm"),
@@ -164,11 +164,11 @@ macro_rules! steps {
 macro_rules! scalable {
     ($($kernel:ident: $body:literal => $result:literal;)*) => {
         $(
-            impl Scalable for super::bodies::$kernel {
+            impl ScalableKernel for super::bodies::$kernel {
                 #[inline]
                 #[target_feature(enable = "sve")]
                 unsafe fn steps<T: Scalar, const NT: bool, const U: usize, const P: u8>(
-                    steps: Steps,
+                    steps: StepRange,
                     scalar: f64,
                     way: AccessOrder,
                 ) -> f64 {
@@ -214,14 +214,14 @@ scalable! {
     Blend: "fmla \\b, p0/m, \\c, \\s\nfadd \\b, \\b, \\d" => "z1\\k\\()";
 }
 
-/// Runs a loop once, as [`Pass`](super::pass::Pass) does for vectors of a known length.
+/// Runs a loop once, as [`PassLoops`](super::pass::PassLoops) does for vectors of a known length.
 ///
 /// # Safety
 /// The processor must have SVE. The other conditions of [`InlinedLoop::run`](super::entry::InlinedLoop::run) apply.
 #[target_feature(enable = "sve")]
 unsafe fn run<
     T: Scalar,
-    K: Scalable,
+    K: ScalableKernel,
     const RESIDENT: bool,
     const NT: bool,
     const U: usize,
@@ -239,38 +239,40 @@ unsafe fn run<
         let vector = sve_vector_bytes();
         let from = |i: usize| args.at.map(|at| at.as_ptr().wrapping_add(i));
         // Pages are traversed side by side only if a span consists of whole vectors.
-        let side = SIDE && SPAN.is_multiple_of(vector);
+        let side = SIDE && PAGE_DISTANCE_BYTES.is_multiple_of(vector);
         let repeats = if RESIDENT { args.repeats } else { 1 };
         for _ in 0..repeats {
             let mut i = match K::WRITES {
-                Some(array) if !RESIDENT => args.at[array].as_ptr().align_offset(LINE).min(end),
+                Some(array) if !RESIDENT => {
+                    args.at[array].as_ptr().align_offset(CACHE_LINE_BYTES).min(end)
+                }
                 _ => 0,
             };
             total.add(few::<T, K, NT>(from(0), i, vector, args.scalar, way));
-            while side && end - i >= way.pages * SPAN {
+            while side && end - i >= way.pages * PAGE_DISTANCE_BYTES {
                 let mut line = 0;
-                while line < SPAN {
-                    let steps = Steps {
+                while line < PAGE_DISTANCE_BYTES {
+                    let steps = StepRange {
                         at: from(i + line),
                         count: way.pages,
-                        stride: SPAN,
+                        stride: PAGE_DISTANCE_BYTES,
                         lanes: usize::MAX,
                     };
-                    total.add(match LINE / vector {
+                    total.add(match CACHE_LINE_BYTES / vector {
                         4 => K::steps::<T, NT, 4, 0>(steps, args.scalar, way),
                         2 => K::steps::<T, NT, 2, 0>(steps, args.scalar, way),
                         _ => K::steps::<T, NT, 1, 0>(steps, args.scalar, way),
                     });
-                    line += vector.max(LINE);
+                    line += vector.max(CACHE_LINE_BYTES);
                 }
-                i += way.pages * SPAN;
+                i += way.pages * PAGE_DISTANCE_BYTES;
             }
             let stride = U * vector;
             while end - i >= stride {
                 // After this number of steps the sums are added to an `f64`, before they lose digits.
                 let max = if K::WRITES.is_some() { usize::MAX } else { STEPS_PER_BLOCK };
                 let count = ((end - i) / stride).min(max);
-                let steps = Steps { at: from(i), count, stride, lanes: usize::MAX };
+                let steps = StepRange { at: from(i), count, stride, lanes: usize::MAX };
                 total.add(K::steps::<T, NT, U, P>(steps, args.scalar, way));
                 i += count * stride;
             }
@@ -285,11 +287,11 @@ unsafe fn run<
 /// Runs the kernel over `bytes` bytes, vector by vector; the last vector may be partial.
 ///
 /// # Safety
-/// The conditions of [`Scalable::steps`] must hold.
+/// The conditions of [`ScalableKernel::steps`] must hold.
 #[inline]
 #[target_feature(enable = "sve")]
-unsafe fn few<T: Scalar, K: Scalable, const NT: bool>(
-    at: [*mut u8; ARRAYS],
+unsafe fn few<T: Scalar, K: ScalableKernel, const NT: bool>(
+    at: [*mut u8; MAX_ARRAYS],
     bytes: usize,
     vector: usize,
     scalar: f64,
@@ -299,8 +301,8 @@ unsafe fn few<T: Scalar, K: Scalable, const NT: bool>(
     let mut i = 0;
     while i < bytes {
         let at = at.map(|at| at.wrapping_add(i));
-        let steps = Steps { at, count: 1, stride: 0, lanes: (bytes - i) / size_of::<T>() };
-        // SAFETY: the caller guarantees the conditions of `Scalable::steps`.
+        let steps = StepRange { at, count: 1, stride: 0, lanes: (bytes - i) / size_of::<T>() };
+        // SAFETY: the caller guarantees the conditions of `ScalableKernel::steps`.
         sum += unsafe { K::steps::<T, NT, 1, 0>(steps, scalar, way) };
         i += vector;
     }
@@ -309,7 +311,7 @@ unsafe fn few<T: Scalar, K: Scalable, const NT: bool>(
 
 const fn build<
     T: Scalar,
-    K: Scalable,
+    K: ScalableKernel,
     const RESIDENT: bool,
     const NT: bool,
     const U: usize,
@@ -326,7 +328,7 @@ const fn build<
 }
 
 /// Returns the loops for passes over long arrays.
-const fn passes<T: Scalar, K: Scalable + 'static, const NT: bool>() -> &'static [LoopBuild] {
+const fn passes<T: Scalar, K: ScalableKernel + 'static, const NT: bool>() -> &'static [LoopBuild] {
     if !(K::SPEC.has_pass_loops() && has_stores::<K>(Isa::Sve, NT)) {
         return &[];
     }
@@ -345,7 +347,7 @@ const fn passes<T: Scalar, K: Scalable + 'static, const NT: bool>() -> &'static 
 }
 
 /// Returns the loops without prefetch: several unroll factors, and a loop with pages side by side.
-const fn unprefetched<T: Scalar, K: Scalable, const RESIDENT: bool, const NT: bool>()
+const fn unprefetched<T: Scalar, K: ScalableKernel, const RESIDENT: bool, const NT: bool>()
 -> [LoopBuild; 5] {
     [
         build::<T, K, RESIDENT, NT, 1, false, 0>(),
@@ -357,7 +359,7 @@ const fn unprefetched<T: Scalar, K: Scalable, const RESIDENT: bool, const NT: bo
 }
 
 /// Returns the loops for resident sets, i.e. for data that stays in a cache.
-const fn residents<K: Scalable + 'static, const NT: bool>() -> &'static [LoopBuild] {
+const fn residents<K: ScalableKernel + 'static, const NT: bool>() -> &'static [LoopBuild] {
     let stores = has_stores::<K>(Isa::Sve, NT) && (!NT || K::SPEC.write_allocates());
     if !(K::SPEC.has_resident_loops() && stores) {
         return &[];

@@ -8,10 +8,10 @@ use std::fmt;
 use std::str::FromStr;
 
 /// Maximum number of arrays of a kernel.
-pub const ARRAYS: usize = 4;
+pub const MAX_ARRAYS: usize = 4;
 
 /// Number of arrays of STREAM. A pass has a fourth array only if one of its kernels uses it.
-pub const STREAM_ARRAYS: usize = 3;
+pub const STREAM_ARRAY_COUNT: usize = 3;
 
 /// Value of the scalar `s` in STREAM's kernels.
 pub const SCALAR: f64 = 3.0;
@@ -41,7 +41,7 @@ pub enum LoopKinds {
 }
 
 /// Function that computes the result for one element, from an element of each array and the scalar.
-type Reference<T> = fn([T; ARRAYS], T) -> T;
+type Reference<T> = fn([T; MAX_ARRAYS], T) -> T;
 
 /// Row of the table: properties of one kernel.
 #[derive(Debug, Clone, Copy)]
@@ -95,8 +95,8 @@ macro_rules! kernels {
                 scalars: $scalars,
                 loops: LoopKinds::$loops,
                 reference: (
-                    |$x: [f64; ARRAYS], $s: f64| $reference,
-                    |$x: [f32; ARRAYS], $s: f32| $reference,
+                    |$x: [f64; MAX_ARRAYS], $s: f64| $reference,
+                    |$x: [f32; MAX_ARRAYS], $s: f32| $reference,
                 ),
             }),*]
         };
@@ -128,7 +128,7 @@ pub const STREAM: [Kernel; 4] = [Kernel::Copy, Kernel::Scale, Kernel::Add, Kerne
 
 impl Array {
     /// All arrays that a pass can have.
-    pub const ALL: [Self; ARRAYS] = [Self::A, Self::B, Self::C, Self::D];
+    pub const ALL: [Self; MAX_ARRAYS] = [Self::A, Self::B, Self::C, Self::D];
 
     /// Returns the name of the array in formulas, messages and records.
     pub const fn name(self) -> &'static str {
@@ -145,7 +145,7 @@ impl Array {
 /// three.
 pub fn array_count(kernels: impl IntoIterator<Item = Kernel>) -> usize {
     let used = kernels.into_iter().flat_map(|kernel| kernel.spec().arrays());
-    used.map(|array| array as usize + 1).fold(STREAM_ARRAYS, usize::max)
+    used.map(|array| array as usize + 1).fold(STREAM_ARRAY_COUNT, usize::max)
 }
 
 impl KernelSpec {
@@ -155,8 +155,8 @@ impl KernelSpec {
     }
 
     /// Returns true for each array that the loop reads.
-    pub(super) const fn reads_mask(&self) -> [bool; ARRAYS] {
-        let mut reads = [false; ARRAYS];
+    pub(super) const fn reads_mask(&self) -> [bool; MAX_ARRAYS] {
+        let mut reads = [false; MAX_ARRAYS];
         let mut i = 0;
         while i < self.reads.len() {
             reads[self.reads[i] as usize] = true;
@@ -176,7 +176,7 @@ impl KernelSpec {
 
     /// Returns the number of words per iteration by STREAM's counting rule: one for each array read and one for each
     /// array written.
-    pub const fn words(&self) -> u32 {
+    pub const fn words_per_iteration(&self) -> u32 {
         self.reads.len() as u32 + self.writes.is_some() as u32
     }
 
@@ -211,7 +211,7 @@ impl Kernel {
     /// Returns the bytes per iteration by STREAM's counting rule: one element for each array read and each array
     /// written.
     pub fn counted_bytes(self, element: Element) -> u64 {
-        u64::from(self.spec().words()) * element.bytes()
+        u64::from(self.spec().words_per_iteration()) * element.bytes()
     }
 
     /// Returns the bytes per iteration that move between processor and memory. With regular stores they include the
@@ -228,7 +228,12 @@ impl Kernel {
 
     /// Computes the new element of the written array, or the term of the sum, from one element of each array, in the
     /// precision of `element`.
-    pub fn reference_value(self, element: Element, elements: [f64; ARRAYS], scalar: f64) -> f64 {
+    pub fn reference_value(
+        self,
+        element: Element,
+        elements: [f64; MAX_ARRAYS],
+        scalar: f64,
+    ) -> f64 {
         let (double, single) = self.spec().reference;
         match element {
             Element::F64 => double(elements, scalar),

@@ -10,7 +10,7 @@ const MAX: usize = 4 * 16 * 8 + 3;
 
 /// Returns lengths of zero, one and two groups of pages, with additional elements before and after the groups.
 fn around_groups(element: Element, pages: usize) -> impl Iterator<Item = usize> {
-    let group = pages * pass::SPAN / element.bytes() as usize;
+    let group = pages * pass::PAGE_DISTANCE_BYTES / element.bytes() as usize;
     let all = [group - 1, group, group + 17, group + 8 * 64 + 5, 2 * group + 31];
     // For small groups, all lengths are tested; for larger groups, only lengths just below one group and just above two
     // groups.
@@ -35,7 +35,7 @@ fn lengths(variant: &Variant) -> impl Iterator<Item = usize> {
     let longer = [1, step, step + 1, 3 * step - 1, 3 * step + 1, 4 * step - 1, 4 * step, MAX];
     let lengths = (0..=2 * step + 1).step_by(3).chain(longer).map(|n| n.min(MAX));
     let groups = around_groups(element, shape.side_by_side.pages().into());
-    lengths.chain(groups.filter(move |_| shape.side_by_side > SideBySide::ONE))
+    lengths.chain(groups.filter(move |_| shape.side_by_side > SideBySidePages::ONE))
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn resident_loops_agree_with_oracle() {
     // Numbers of lines around the longest step (8 vectors of one line each), and around one and two groups of pages.
     let steps = [1, 2, 3, 7, 8, 9, 15, 16, 17, 64, 65, 513];
     let cases = |pages: usize| {
-        let group = pages * pass::SPAN / LINE;
+        let group = pages * pass::PAGE_DISTANCE_BYTES / CACHE_LINE_BYTES;
         let groups = [group - 1, group, group + 1, 2 * group + 7].into_iter();
         let lines = steps.into_iter().chain(groups.filter(move |_| pages > 1));
         lines.flat_map(|lines| [0, 1, 2, 5].map(|times| (lines, times)))
@@ -147,7 +147,7 @@ fn each_pass_kernel_has_the_basic_loop_shapes() {
                         continue;
                     }
                     let stores = Stores::Regular;
-                    let side_by_side = SideBySide::new(side_by_side).unwrap();
+                    let side_by_side = SideBySidePages::new(side_by_side).unwrap();
                     let shape = KernelShape { isa, stores, unroll, side_by_side, prefetch };
                     assert!(find(spec.kernel, *element, shape).is_some(), "{} {shape}", spec.name);
                 }
@@ -230,7 +230,7 @@ fn kernel_chapter_matches_table() {
     let expected: Vec<String> = KERNELS
         .iter()
         .map(|spec| {
-            let moved = spec.words() + u32::from(spec.write_allocates());
+            let moved = spec.words_per_iteration() + u32::from(spec.write_allocates());
             let used = match spec.loops {
                 LoopKinds::Passes => "stream",
                 LoopKinds::ResidentLoop => "memory",
@@ -242,7 +242,7 @@ fn kernel_chapter_matches_table() {
                 spec.formula,
                 spec.reads.len(),
                 u32::from(spec.writes.is_some()),
-                spec.words(),
+                spec.words_per_iteration(),
                 spec.flops,
                 spec.scalars,
             )
@@ -304,11 +304,11 @@ fn prefetch_distances_round_trip() {
 #[test]
 fn page_counts_round_trip() {
     for pages in [1, 4, 64] {
-        let known = SideBySide::new(pages).unwrap();
+        let known = SideBySidePages::new(pages).unwrap();
         assert_eq!(known.to_string().parse(), Ok(known));
     }
     for text in ["", "0", "65", "300", "4x", "-1"] {
-        assert!(text.parse::<SideBySide>().is_err(), "{text}");
+        assert!(text.parse::<SideBySidePages>().is_err(), "{text}");
     }
 }
 
@@ -319,14 +319,14 @@ fn sum_of_many_equal_values_is_accurate() {
     const N: usize = 1 << 25;
     let value = 2.0 * 15f64.powi(20) / 7.0;
     let mut data = vec![value; N];
-    let at = [std::ptr::NonNull::from(&mut data[..]).cast(); ARRAYS];
+    let at = [std::ptr::NonNull::from(&mut data[..]).cast(); MAX_ARRAYS];
     let args = LoopArgs { at, n: N, scalar: SCALAR, repeats: 1 };
     let isa = available_isas()[0];
     let shape = KernelShape {
         isa,
         stores: Stores::Regular,
         unroll: 4,
-        side_by_side: SideBySide::ONE,
+        side_by_side: SideBySidePages::ONE,
         prefetch: Prefetch::Off,
     };
     let variant = find(Kernel::Read, Element::F64, shape).unwrap();

@@ -5,7 +5,7 @@
 //! `inf` would detect no errors. The arrays are therefore checked and filled again long before an overflow
 //! ([`ExpectedValues::must_refill`]). A relative error that is NaN counts as a failure.
 
-use super::{ARRAYS, Array, Element, Kernel, LoopArgs, SCALAR};
+use super::{Array, Element, Kernel, LoopArgs, MAX_ARRAYS, SCALAR};
 use std::mem::MaybeUninit;
 
 /// Expected value of the elements of each array, in the precision of the arrays.
@@ -14,7 +14,7 @@ pub struct ExpectedValues {
     element: Element,
     /// Number of arrays of the pass; other arrays are neither filled nor checked.
     arrays: usize,
-    at: [f64; ARRAYS],
+    at: [f64; MAX_ARRAYS],
 }
 
 /// Wrong element of an array, or wrong sum.
@@ -40,11 +40,11 @@ impl ExpectedValues {
     /// doubles `a`. Here `c` is initialised with 1, because some memory systems store zeros faster than other data.
     ///
     /// # Panics
-    /// Panics if there are more than [`ARRAYS`] arrays.
+    /// Panics if there are more than [`MAX_ARRAYS`] arrays.
     pub fn new(element: Element, arrays: usize) -> Self {
         assert!(
-            arrays <= ARRAYS,
-            "a pass has at most {ARRAYS} arrays, but {arrays} were requested"
+            arrays <= MAX_ARRAYS,
+            "a pass has at most {MAX_ARRAYS} arrays, but {arrays} were requested"
         );
         Self { element, arrays, at: [2.0, 2.0, 1.0, 1.0] }
     }
@@ -211,13 +211,13 @@ fn worst<T: Copy>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{STREAM, STREAM_ARRAYS, array_count};
+    use crate::{STREAM, STREAM_ARRAY_COUNT, array_count};
     use std::ptr::NonNull;
 
     /// Returns arrays of 64-bit words with one element per word.
     fn filled(values: &ExpectedValues) -> (Vec<Vec<u64>>, LoopArgs) {
         const N: usize = 10_000;
-        let mut arrays = vec![vec![0_u64; N]; ARRAYS];
+        let mut arrays = vec![vec![0_u64; N]; MAX_ARRAYS];
         let at = std::array::from_fn(|array| NonNull::from(&mut arrays[array][..]).cast());
         let args = LoopArgs { at, n: N, scalar: SCALAR, repeats: 1 };
         // SAFETY: each array has N elements, and no other thread uses them.
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn stream_pass_multiplies_first_array_by_15() {
-        let mut values = ExpectedValues::new(Element::F64, STREAM_ARRAYS);
+        let mut values = ExpectedValues::new(Element::F64, STREAM_ARRAY_COUNT);
         for kernel in STREAM {
             values.apply(kernel);
         }
@@ -237,10 +237,10 @@ mod tests {
     #[test]
     fn values_do_not_overflow_in_long_runs() {
         for (element, limit) in [(Element::F64, 1e95), (Element::F32, 1e12)] {
-            let mut values = ExpectedValues::new(element, ARRAYS);
+            let mut values = ExpectedValues::new(element, MAX_ARRAYS);
             for _ in 0..1000 {
                 if values.must_refill() {
-                    values = ExpectedValues::new(element, ARRAYS);
+                    values = ExpectedValues::new(element, MAX_ARRAYS);
                 }
                 let others = [Kernel::Update, Kernel::Nstream, Kernel::VectorTriad];
                 for kernel in STREAM.into_iter().chain(others) {
@@ -267,14 +267,14 @@ mod tests {
 
     #[test]
     fn unused_fourth_array_is_not_filled() {
-        let four = ExpectedValues::new(Element::F64, ARRAYS);
+        let four = ExpectedValues::new(Element::F64, MAX_ARRAYS);
         let (_arrays, args) = filled(&four);
         // SAFETY: element 5 of d is one of the 10000, and no other thread uses it.
         unsafe { *args.at[3].cast::<f64>().add(5).as_ptr() = 0.5 };
         // SAFETY: all elements were filled above.
         let wrong = unsafe { four.check(&args, 0) }.unwrap_err();
         assert_eq!(wrong.what, "d[5]");
-        let three = ExpectedValues::new(Element::F64, STREAM_ARRAYS);
+        let three = ExpectedValues::new(Element::F64, STREAM_ARRAY_COUNT);
         // SAFETY: all elements were filled above.
         assert_eq!(unsafe { three.check(&args, 0) }, Ok(()));
         let without =
@@ -285,7 +285,7 @@ mod tests {
 
     #[test]
     fn single_wrong_element_is_located() {
-        let values = ExpectedValues::new(Element::F64, STREAM_ARRAYS);
+        let values = ExpectedValues::new(Element::F64, STREAM_ARRAY_COUNT);
         let (_arrays, args) = filled(&values);
         // SAFETY: element 4711 of b is one of the 10000, and no other thread uses it.
         unsafe { *args.at[1].cast::<f64>().add(4711).as_ptr() += 1e-9 };
@@ -297,7 +297,7 @@ mod tests {
     #[test]
     fn nan_and_infinity_fail_check() {
         for poison in [f64::NAN, f64::INFINITY] {
-            let values = ExpectedValues::new(Element::F64, STREAM_ARRAYS);
+            let values = ExpectedValues::new(Element::F64, STREAM_ARRAY_COUNT);
             let (_arrays, args) = filled(&values);
             for i in 0..args.n {
                 // SAFETY: i is below n, and no other thread uses the array.
@@ -312,7 +312,7 @@ mod tests {
     #[test]
     fn correct_arrays_pass_check() {
         for element in [Element::F64, Element::F32] {
-            let values = ExpectedValues::new(element, ARRAYS);
+            let values = ExpectedValues::new(element, MAX_ARRAYS);
             let (_arrays, args) = filled(&values);
             // SAFETY: all elements were filled.
             assert_eq!(unsafe { values.check(&args, 0) }, Ok(()));

@@ -5,7 +5,7 @@ use super::bodies;
 use super::builds::LoopBuild;
 use super::entry::{AccessOrder, LoopArgs};
 use super::isa::{self, Isa};
-use super::shape::{Element, KernelShape, SideBySide, Stores};
+use super::shape::{Element, KernelShape, SideBySidePages, Stores};
 #[cfg(target_arch = "aarch64")]
 use super::sve;
 use super::table::Kernel;
@@ -87,8 +87,8 @@ impl ResidentLoop {
     ///
     /// # Safety
     /// Each array that the kernel uses must have `n` elements of `f64` and start at a multiple of
-    /// [`LINE`](super::LINE); `n` must be a multiple of the number of elements per line. The arrays must not overlap.
-    /// No other thread may write the arrays, or read the array that the kernel writes.
+    /// [`CACHE_LINE_BYTES`](super::CACHE_LINE_BYTES); `n` must be a multiple of the number of elements per line. The
+    /// arrays must not overlap. No other thread may write the arrays, or read the array that the kernel writes.
     #[inline]
     pub unsafe fn run(&self, args: &LoopArgs) -> f64 {
         // SAFETY: the instruction set was detected before the loop was returned; the caller guarantees the other
@@ -113,8 +113,8 @@ pub fn find(kernel: Kernel, element: Element, shape: KernelShape) -> Option<Vari
     let stores = if kernel.writes() { shape.stores } else { Stores::Regular };
     let shape = KernelShape { stores, ..shape };
     let side_by_side = match shape.side_by_side {
-        SideBySide::ONE => SideBySide::ONE,
-        _ => SideBySide::ABOVE_ONE,
+        SideBySidePages::ONE => SideBySidePages::ONE,
+        _ => SideBySidePages::ABOVE_ONE,
     };
     let wanted =
         KernelShape { prefetch: shape.prefetch.without_distances(), side_by_side, ..shape };
@@ -130,8 +130,9 @@ pub fn find(kernel: Kernel, element: Element, shape: KernelShape) -> Option<Vari
 /// Returns the shapes of a compiled loop for tests, with different numbers of pages side by side.
 fn shapes(build: &LoopBuild) -> impl Iterator<Item = KernelShape> {
     let shape = build.shape;
-    let pages: &[u8] = if shape.side_by_side == SideBySide::ABOVE_ONE { &[2, 4, 8] } else { &[1] };
-    let known = pages.iter().filter_map(|pages| SideBySide::new(*pages));
+    let pages: &[u8] =
+        if shape.side_by_side == SideBySidePages::ABOVE_ONE { &[2, 4, 8] } else { &[1] };
+    let known = pages.iter().filter_map(|pages| SideBySidePages::new(*pages));
     known.map(move |side_by_side| KernelShape { side_by_side, ..shape })
 }
 

@@ -41,8 +41,8 @@ scalar! { f64, F64; f32, F32; }
 ///
 /// # Safety
 /// All methods require a processor with the vector's instruction set. `load` requires `LANES` readable elements;
-/// `store` and `stream` require `LANES` writable elements at an address that is a multiple of the vector's size.
-/// Streaming stores become visible to other threads after [`Vector::fence`].
+/// `store` and `store_nontemporal` require `LANES` writable elements at an address that is a multiple of the vector's
+/// size. Non-temporal stores become visible to other threads after [`Vector::fence`].
 pub(super) trait Vector: Copy + 'static {
     /// Type of the elements.
     type Scalar: Scalar;
@@ -63,7 +63,7 @@ pub(super) trait Vector: Copy + 'static {
     ///
     /// # Safety
     /// The requirements of [`Vector::store`] apply.
-    unsafe fn stream(self, to: *mut Self::Scalar);
+    unsafe fn store_nontemporal(self, to: *mut Self::Scalar);
     /// Returns a vector with the same value in all lanes.
     ///
     /// # Safety
@@ -97,7 +97,7 @@ pub(super) trait Vector: Copy + 'static {
     unsafe fn prefetch<const FAR: bool>(from: *const Self::Scalar) {
         let _ = from;
     }
-    /// Makes all previous streaming stores visible to other threads.
+    /// Makes all previous non-temporal stores visible to other threads.
     ///
     /// # Safety
     /// The processor must support the instruction set.
@@ -124,8 +124,8 @@ impl<T: Scalar, const N: usize> Vector for Lanes<T, N> {
         unsafe { to.cast::<[T; N]>().write_unaligned(self.0) }
     }
     #[inline(always)]
-    unsafe fn stream(self, to: *mut T) {
-        // SAFETY: the conditions are those of `store`; portable code has no streaming stores.
+    unsafe fn store_nontemporal(self, to: *mut T) {
+        // SAFETY: the conditions are those of `store`; portable code has no non-temporal stores.
         unsafe { self.store(to) }
     }
     #[inline(always)]
@@ -196,7 +196,7 @@ mod x86 {
     use super::Vector;
     use std::arch::x86_64::*;
 
-    /// Extends `vector!` with the intrinsics of streaming stores and, if there is one, of fused
+    /// Extends `vector!` with the intrinsics of non-temporal stores and, if there is one, of fused
     /// multiply-add.
     macro_rules! x86_vector {
         ($vector:ty: [$scalar:ty; $lanes:literal], $load:ident, $store:ident, $splat:ident,
@@ -204,7 +204,7 @@ mod x86 {
             vector! {
                 $vector: [$scalar; $lanes], $load, $store, $splat, $add, $mul;
                 #[inline(always)]
-                unsafe fn stream(self, to: *mut $scalar) {
+                unsafe fn store_nontemporal(self, to: *mut $scalar) {
                     // SAFETY: the caller guarantees the conditions of `Vector`.
                     unsafe { $stream(to, self) }
                 }
@@ -254,7 +254,7 @@ mod neon {
                 // Arm cores detect streams of full-line stores themselves (write streaming), and the instruction STNP
                 // is only a hint that most cores ignore. Therefore there is only one kind of store.
                 #[inline(always)]
-                unsafe fn stream(self, to: *mut $scalar) {
+                unsafe fn store_nontemporal(self, to: *mut $scalar) {
                     // SAFETY: the caller guarantees the conditions of `Vector`.
                     unsafe { $store(to, self) }
                 }

@@ -5,7 +5,7 @@ use crate::engine::{GemmEngine, Multiplier};
 use crate::random::Sequence;
 use nodegauge_measure::FlopsPerSec;
 use nodegauge_team::{Member, Team, TeamError};
-use nodegauge_toolchain::blas::Product;
+use nodegauge_toolchain::blas::ProductOperands;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -68,7 +68,7 @@ pub fn measure(
             let c = (c.as_mut_ptr(), ORDER);
             let start = Instant::now();
             // SAFETY: the vectors have the sizes given in the call, and only this thread uses C.
-            unsafe { engine.update(Product { size: (ORDER, ORDER, depth), a, b, c }) };
+            unsafe { engine.update(ProductOperands { size: (ORDER, ORDER, depth), a, b, c }) };
             start.elapsed().as_secs_f64()
         };
         // The product is called twice, because the first call touches the memory and initialises the library. With a
@@ -135,7 +135,7 @@ fn small_rate(
             let b = (b.as_ptr(), SMALL_ORDER);
             let c = (c.as_mut_ptr(), SMALL_ORDER);
             // SAFETY: the vectors have the sizes given in the call, and only this thread uses C.
-            unsafe { engine.update(Product { size, a, b, c }) };
+            unsafe { engine.update(ProductOperands { size, a, b, c }) };
             products += 1;
         }
         member.barrier();
@@ -154,6 +154,6 @@ fn small_rate(
 }
 
 /// Returns the highest of `rates`, FLOP/s.
-pub fn best(rates: &[f64]) -> FlopsPerSec {
+pub fn best_rate(rates: &[f64]) -> FlopsPerSec {
     FlopsPerSec(rates.iter().copied().fold(0.0, f64::max))
 }

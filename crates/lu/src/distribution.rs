@@ -3,7 +3,7 @@
 //! module does no I/O.
 
 use nodegauge_machine::Topology;
-use nodegauge_placement::{Bind, Placement, ThreadPlace};
+use nodegauge_placement::{Binding, Placement, ThreadPlace};
 use std::ops::Range;
 
 /// Minimum number of column groups per NUMA node, if the matrix has enough blocks. The factorisation completes
@@ -12,14 +12,14 @@ const GROUPS: usize = 8;
 
 /// Returns the NUMA node of each thread. The list is empty if a bound thread may run on several NUMA nodes, or if no
 /// thread is bound.
-pub fn thread_nodes(topology: &Topology, placement: &Placement) -> Vec<usize> {
-    let bound = placement.threads.iter().filter(|_| placement.bind != Bind::None);
+pub fn thread_numa_nodes(topology: &Topology, placement: &Placement) -> Vec<usize> {
+    let bound = placement.threads.iter().filter(|_| placement.bind != Binding::None);
     bound.map(|thread| only_node(thread, topology)).collect::<Option<_>>().unwrap_or_default()
 }
 
 /// Returns the only NUMA node on which a thread may run; `None` if the thread may run on several.
 fn only_node(thread: &ThreadPlace, topology: &Topology) -> Option<usize> {
-    match thread.nodes(topology).as_slice() {
+    match thread.numa_node_ids(topology).as_slice() {
         [node] => Some(node.0 as usize),
         _ => None,
     }
@@ -38,7 +38,7 @@ pub struct ColumnDistribution {
 
 impl ColumnDistribution {
     /// Returns the distribution over a single NUMA node.
-    pub fn single_node() -> Self {
+    pub fn single_numa_node() -> Self {
         Self { threads: Vec::new(), group: 1, groups: Vec::new() }
     }
 
@@ -50,7 +50,7 @@ impl ColumnDistribution {
         nodes.sort_unstable();
         nodes.dedup();
         if nodes.len() < 2 {
-            return Self::single_node();
+            return Self::single_numa_node();
         }
         let nb = nb.max(1);
         let blocks = order.div_ceil(nb);
@@ -70,13 +70,13 @@ impl ColumnDistribution {
     }
 
     /// Returns the NUMA node of a column; the right-hand side is on the NUMA node of the last column.
-    pub fn column_node(&self, column: usize) -> usize {
+    pub fn column_numa_node(&self, column: usize) -> usize {
         let last = self.groups.len().saturating_sub(1);
         self.groups.get((column / self.group).min(last)).copied().unwrap_or(0)
     }
 
     /// Returns the NUMA node of a thread.
-    pub fn thread_node(&self, thread: usize) -> usize {
+    pub fn thread_numa_node(&self, thread: usize) -> usize {
         self.threads.get(thread).copied().unwrap_or(0)
     }
 
@@ -97,11 +97,11 @@ impl ColumnDistribution {
         columns: Range<usize>,
         together: usize,
     ) -> impl Iterator<Item = usize> {
-        let node = self.thread_node(thread);
-        let rank = (0..thread).filter(|other| self.thread_node(*other) == node).count();
-        let peers = (0..all).filter(|other| self.thread_node(*other) == node).count();
+        let node = self.thread_numa_node(thread);
+        let rank = (0..thread).filter(|other| self.thread_numa_node(*other) == node).count();
+        let peers = (0..all).filter(|other| self.thread_numa_node(*other) == node).count();
         columns.filter(move |column| {
-            self.column_node(*column) == node && column / together % peers == rank
+            self.column_numa_node(*column) == node && column / together % peers == rank
         })
     }
 }
@@ -114,17 +114,18 @@ mod tests {
     fn columns_are_distributed_in_proportion_to_threads() {
         // Three threads on node 4, one on node 7.
         let distribution = ColumnDistribution::new(&[4, 4, 7, 4], 9600, 100, 1000);
-        let on =
-            |node| (0..9600).filter(|column| distribution.column_node(*column) == node).count();
+        let on = |node| {
+            (0..9600).filter(|column| distribution.column_numa_node(*column) == node).count()
+        };
         assert_eq!((on(4), on(7)), (7200, 2400));
         assert_eq!((distribution.threads_on(4, 4), distribution.threads_on(7, 4)), (3, 1));
         // A group has six blocks, so the 96 blocks form eight groups for each of the two nodes.
-        assert!((0..9600).all(|column| distribution.column_node(column)
-            == distribution.column_node(column / 600 * 600)));
-        assert_eq!(distribution.column_node(9600), distribution.column_node(9599));
+        assert!((0..9600).all(|column| distribution.column_numa_node(column)
+            == distribution.column_numa_node(column / 600 * 600)));
+        assert_eq!(distribution.column_numa_node(9600), distribution.column_numa_node(9599));
         assert_eq!(
             ColumnDistribution::new(&[3; 8], 9600, 100, 1000),
-            ColumnDistribution::single_node()
+            ColumnDistribution::single_numa_node()
         );
     }
 
@@ -136,7 +137,7 @@ mod tests {
             for (thread, node) in nodes.iter().enumerate() {
                 for column in distribution.thread_columns(thread, nodes.len(), 0..order + 1, 16) {
                     makers[column] += 1;
-                    assert!(distribution.column_node(column) == *node);
+                    assert!(distribution.column_numa_node(column) == *node);
                 }
             }
             assert!(makers.iter().all(|made| *made == 1), "{nodes:?}");

@@ -3,7 +3,9 @@
 use crate::leaf;
 use nodegauge_kernels::Isa;
 use nodegauge_toolchain::ToolchainError;
-use nodegauge_toolchain::blas::{BlasLibrary, Columns, ColumnsMut, ProbedBlas, Product};
+use nodegauge_toolchain::blas::{
+    BlasLibrary, ColumnMajor, ColumnMajorMut, ProbedBlas, ProductOperands,
+};
 use std::fmt;
 
 /// Maximum order of a triangular solve with plain loops.
@@ -65,16 +67,16 @@ impl<'a> GemmEngine<'a> {
     /// function once.
     pub(crate) fn use_one_thread(&self) {
         if let Multiplier::Library(library) = self.multiplier {
-            library.use_calling_thread();
+            library.restrict_to_calling_thread();
         }
     }
 
     /// Computes `C -= A B`.
     ///
     /// # Safety
-    /// The requirements of [`BlasLibrary::update`] apply.
-    pub(crate) unsafe fn update(&self, job: Product) {
-        let Product { size: (m, n, k), a: (a, lda), b: (b, ldb), c: (c, ldc) } = job;
+    /// The requirements of [`BlasLibrary::subtract_product`] apply.
+    pub(crate) unsafe fn update(&self, job: ProductOperands) {
+        let ProductOperands { size: (m, n, k), a: (a, lda), b: (b, ldb), c: (c, ldc) } = job;
         if m == 0 || n == 0 || k == 0 {
             return;
         }
@@ -82,7 +84,7 @@ impl<'a> GemmEngine<'a> {
         unsafe {
             match self.multiplier {
                 _ if k <= FEW_COLUMNS && n <= 2 * FEW_COLUMNS => leaf::update(self.isa, job),
-                Multiplier::Library(library) => library.update(job),
+                Multiplier::Library(library) => library.subtract_product(job),
                 Multiplier::BuiltIn => {
                     let ldc = ldc as isize;
                     let lda = lda as isize;
@@ -106,8 +108,8 @@ impl<'a> GemmEngine<'a> {
     pub(crate) unsafe fn solve(
         &self,
         (m, n): (usize, usize),
-        (l, ldl): Columns,
-        (b, ldb): ColumnsMut,
+        (l, ldl): ColumnMajor,
+        (b, ldb): ColumnMajorMut,
     ) {
         // SAFETY: the caller meets the requirements of this function; the two halves of B consist of different rows.
         unsafe {
@@ -122,7 +124,7 @@ impl<'a> GemmEngine<'a> {
                     self.solve((top, n), (l, ldl), (b, ldb));
                     let a = (l.add(top), ldl);
                     let c = (b.add(top), ldb);
-                    self.update(Product { size: (m - top, n, top), a, b: (b, ldb), c });
+                    self.update(ProductOperands { size: (m - top, n, top), a, b: (b, ldb), c });
                     self.solve((m - top, n), (l.add(top * ldl + top), ldl), c);
                 }
             }

@@ -5,7 +5,7 @@
 
 use nodegauge_kernels::isa::{InstructionSet, multiply_add};
 use nodegauge_kernels::{Isa, dispatched};
-use nodegauge_toolchain::blas::{Columns, ColumnsMut, Product};
+use nodegauge_toolchain::blas::{ColumnMajor, ColumnMajorMut, ProductOperands};
 
 /// Number of rows that are processed before the next column: 2 KiB of each column, so that about ten columns stay
 /// in the level-1 cache.
@@ -13,7 +13,7 @@ const ROWS: usize = 256;
 
 /// Operands of the elimination of one column; see [`eliminate`].
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Elimination {
+pub(crate) struct EliminationOperands {
     /// Elements of the pivot's column below the pivot, which are replaced by the multipliers.
     pub x: *mut f64,
     /// Elements of the next column in the same rows.
@@ -46,19 +46,19 @@ dispatched! {
     /// # Safety
     /// The processor must support the instruction set. The pointers must be valid for the given sizes, and no other
     /// thread may use the written memory.
-    pub(crate) unsafe fn eliminate(job: Elimination) -> LargestValue = eliminate_body;
+    pub(crate) unsafe fn eliminate(job: EliminationOperands) -> LargestValue = eliminate_body;
 
     /// Computes `C -= A B` for few columns of A.
     ///
     /// # Safety
     /// The requirements of [`eliminate`] apply.
-    pub(crate) unsafe fn update(job: Product) = update_body;
+    pub(crate) unsafe fn update(job: ProductOperands) = update_body;
 
     /// Solves L X = B in place for n columns; L has the order m and ones on the diagonal. `size` is (m, n).
     ///
     /// # Safety
     /// The requirements of [`eliminate`] apply.
-    pub(crate) unsafe fn solve(size: (usize, usize), l: Columns, b: ColumnsMut) = solve_body;
+    pub(crate) unsafe fn solve(size: (usize, usize), l: ColumnMajor, b: ColumnMajorMut) = solve_body;
 }
 
 /// Number of values that are compared simultaneously.
@@ -111,8 +111,8 @@ unsafe fn largest_body<S: InstructionSet>(x: *const f64, rows: usize) -> Largest
 /// # Safety
 /// The requirements of [`eliminate`] apply.
 #[inline(always)]
-unsafe fn eliminate_body<S: InstructionSet>(job: Elimination) -> LargestValue {
-    let Elimination { x, rest, ld, rows, columns, pivot_row, inverse } = job;
+unsafe fn eliminate_body<S: InstructionSet>(job: EliminationOperands) -> LargestValue {
+    let EliminationOperands { x, rest, ld, rows, columns, pivot_row, inverse } = job;
     let mut best = -1.0;
     let mut at = 0;
     for start in (0..rows).step_by(ROWS) {
@@ -152,11 +152,11 @@ unsafe fn eliminate_body<S: InstructionSet>(job: Elimination) -> LargestValue {
 /// The requirements of [`update`] apply, and the tile must be within the product.
 #[inline(always)]
 unsafe fn tile<S: InstructionSet, const R: usize, const C: usize>(
-    job: &Product,
+    job: &ProductOperands,
     i: usize,
     j: usize,
 ) {
-    let Product { a: (a, lda), b: (b, ldb), c: (c, ldc), size: (.., depth) } = *job;
+    let ProductOperands { a: (a, lda), b: (b, ldb), c: (c, ldc), size: (.., depth) } = *job;
     // SAFETY: the caller meets the requirements of this function: R rows from i and C columns from j exist.
     unsafe {
         let at = |column: usize| c.add((j + column) * ldc + i).cast::<[f64; R]>();
@@ -185,7 +185,7 @@ unsafe fn tile<S: InstructionSet, const R: usize, const C: usize>(
 /// # Safety
 /// The requirements of [`update`] apply.
 #[inline(always)]
-unsafe fn update_body<S: InstructionSet>(job: Product) {
+unsafe fn update_body<S: InstructionSet>(job: ProductOperands) {
     // SAFETY: the caller meets the requirements of this function.
     unsafe {
         match S::ISA {
@@ -202,7 +202,7 @@ unsafe fn update_body<S: InstructionSet>(job: Product) {
 /// # Safety
 /// The requirements of [`update`] apply.
 #[inline(always)]
-unsafe fn update_by_tiles<S: InstructionSet, const R: usize, const C: usize>(job: Product) {
+unsafe fn update_by_tiles<S: InstructionSet, const R: usize, const C: usize>(job: ProductOperands) {
     let (m, n, _) = job.size;
     let rows = m - m % R;
     let columns = n - n % C;
@@ -232,8 +232,8 @@ unsafe fn update_by_tiles<S: InstructionSet, const R: usize, const C: usize>(job
 #[inline(always)]
 unsafe fn solve_body<S: InstructionSet>(
     (m, n): (usize, usize),
-    (l, ldl): Columns,
-    (b, ldb): ColumnsMut,
+    (l, ldl): ColumnMajor,
+    (b, ldb): ColumnMajorMut,
 ) {
     for column in 0..n {
         for i in 0..m {
@@ -270,7 +270,7 @@ mod tests {
                 let (lda, ldb, ldc) = (m + 3, k + 1, m + 5);
                 let (a, b, c) = (numbers(lda * k), numbers(ldb * n), numbers(ldc * n));
                 let mut got = c.clone();
-                let job = Product {
+                let job = ProductOperands {
                     size: (m, n, k),
                     a: (a.as_ptr(), lda),
                     b: (b.as_ptr(), ldb),
@@ -299,7 +299,7 @@ mod tests {
                 let mut a = before.clone();
                 let pivot_row = [0.5, -2.0, 0.25, 3.0];
                 let x = a.as_mut_ptr();
-                let job = Elimination {
+                let job = EliminationOperands {
                     x,
                     rest: x.wrapping_add(ld),
                     ld,

@@ -3,7 +3,7 @@
 use crate::distribution::ColumnDistribution;
 use nodegauge_measure::{Bytes, Failure, Fraction};
 use nodegauge_os::{Mapping, PageSize};
-use nodegauge_toolchain::blas::Product;
+use nodegauge_toolchain::blas::ProductOperands;
 use std::ops::Range;
 
 /// Matrix of n rows and n + 1 columns; the last column is the right-hand side. Each page is on the NUMA node of the
@@ -50,7 +50,7 @@ impl Matrix {
             mapping,
             order,
             distance: column_distance(order),
-            distribution: ColumnDistribution::single_node(),
+            distribution: ColumnDistribution::single_numa_node(),
         })
     }
 
@@ -128,8 +128,8 @@ impl MatrixView {
         rows: &Range<usize>,
         depth: &Range<usize>,
         columns: &Range<usize>,
-    ) -> Product {
-        Product {
+    ) -> ProductOperands {
+        ProductOperands {
             size: (rows.len(), columns.len(), depth.len()),
             a: (self.at(rows.start, depth.start), self.ld),
             b: (self.at(depth.start, columns.start), self.ld),

@@ -359,7 +359,7 @@ pub fn other_load_share(some: &[Burst], all: &[Burst]) -> Option<Fraction> {
 const BURST: Duration = Duration::from_millis(20);
 
 /// Returns the number of bursts in about `time`, at least one.
-pub fn bursts_in(time: Duration) -> usize {
+pub fn burst_count(time: Duration) -> usize {
     (time.as_secs_f64() / BURST.as_secs_f64()).ceil().max(1.0) as usize
 }
 
@@ -434,7 +434,7 @@ mod tests {
     fn peak_rate_is_the_rate_of_the_best_burst() {
         let mut team = Team::start(&[Vec::new(), Vec::new()]).unwrap();
         let kernel = *loops().last().unwrap();
-        let rounds = bursts_in(Duration::from_millis(50));
+        let rounds = burst_count(Duration::from_millis(50));
         let bursts = (0..rounds).map(|_| run_burst(&mut team, &kernel).unwrap()).collect();
         let peak = Peak { kernel, bursts };
         assert_eq!(peak.bursts.len(), 3);

@@ -173,7 +173,7 @@ struct WholeFamily {
 
 impl WholeFamily {
     fn holds(&self, name: &str, identity: &ProcessorIdentity) -> bool {
-        let name = plain(name);
+        let name = simplify_name(name);
         self.vendor == identity.vendor
             && self.family == identity.family
             && is_within(&self.models, identity.model)
@@ -251,7 +251,7 @@ impl Microarchitecture {
         name: Option<&str>,
         isa: Option<&[String]>,
     ) -> Option<Throughput> {
-        let name = plain(name.unwrap_or_default());
+        let name = simplify_name(name.unwrap_or_default());
         if contains_any(&name, &self.not_known) {
             return None;
         }
@@ -263,9 +263,9 @@ impl Microarchitecture {
     }
 }
 
-/// True if `name`, which [`plain`] has normalised, contains one of `parts`.
+/// True if `name`, which [`simplify_name`] has normalised, contains one of `parts`.
 fn contains_any(name: &str, parts: &[String]) -> bool {
-    parts.iter().any(|part| name.contains(&plain(part)))
+    parts.iter().any(|part| name.contains(&simplify_name(part)))
 }
 
 /// Returns the catalog entry for a processor. The entry with the longest model name whose words occur one after another
@@ -318,8 +318,8 @@ pub type NameDistance = (usize, bool, usize);
 
 /// Returns the distance between a typed name and a known one.
 pub fn name_distance(typed: &str, known: &str) -> NameDistance {
-    let typed = plain(typed);
-    let known = plain(known);
+    let typed = simplify_name(typed);
+    let known = simplify_name(known);
     let [last, last_known] = [&typed, &known].map(|text| text.rsplit(' ').next().unwrap_or(text));
     (levenshtein(last_known, last), !last_known.starts_with(last), levenshtein(&known, &typed))
 }
@@ -327,7 +327,7 @@ pub fn name_distance(typed: &str, known: &str) -> NameDistance {
 /// Returns the number of words of `model`; `None` unless `words`, the name of a processor, contains them one after
 /// another.
 fn matched_words(words: &[&str], model: &str) -> Option<usize> {
-    let wanted = plain(model);
+    let wanted = simplify_name(model);
     let wanted: Vec<&str> = wanted.split(' ').collect();
     let at = words.windows(wanted.len()).position(|window| window == wanted)?;
     // The name "E5-2680" does not match "E5-2680 v4", which is a different processor.
@@ -337,7 +337,7 @@ fn matched_words(words: &[&str], model: &str) -> Option<usize> {
 }
 
 fn by_name(name: &str) -> Option<ProcessorEntry> {
-    let plain_name = plain(name);
+    let plain_name = simplify_name(name);
     let words: Vec<&str> = plain_name.split(' ').collect();
 
     let models = tables().generation.iter().flat_map(|generation| {
@@ -350,7 +350,7 @@ fn by_name(name: &str) -> Option<ProcessorEntry> {
 }
 
 /// Returns a name in lower case without trade marks, filler words and repeated spaces.
-pub fn plain(name: &str) -> String {
+pub fn simplify_name(name: &str) -> String {
     let mut text = name.to_lowercase();
     for mark in ["(r)", "(tm)", "\u{ae}", "\u{2122}"] {
         text = text.replace(mark, " ");
@@ -399,7 +399,7 @@ mod tests {
                 generation.name
             );
             for (model, ghz) in &generation.models {
-                assert!(seen.insert(plain(model)), "{model} twice");
+                assert!(seen.insert(simplify_name(model)), "{model} twice");
                 assert!((1.0..5.0).contains(ghz), "{model}");
             }
         }

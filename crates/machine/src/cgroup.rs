@@ -85,7 +85,7 @@ pub struct Throttling {
 
 impl Throttling {
     /// Returns the share of the periods in which threads were stopped; 0 if there were no periods.
-    pub fn share(&self) -> Fraction {
+    pub fn throttled_share(&self) -> Fraction {
         Fraction(self.throttled_periods as f64 / self.periods.max(1) as f64)
     }
 
@@ -393,7 +393,7 @@ mod tests {
         let expected =
             Throttling { periods: 147, throttled_periods: 144, stopped_time: Seconds(10.5) };
         assert_eq!(during, expected);
-        assert!(during.share() > Fraction(0.97));
+        assert!(during.throttled_share() > Fraction(0.97));
     }
 
     #[test]

@@ -33,7 +33,7 @@ pub enum TrafficDirection {
 
 /// Event of a PMU that is counted on one CPU.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Event {
+pub struct PmuEvent {
     /// Name of the PMU.
     pub pmu: String,
     /// Type number of the PMU, for `perf_event_attr.type`.
@@ -54,7 +54,7 @@ pub struct CounterPlan {
     /// Family of PMUs, e.g. `AMD UMC`.
     pub family: String,
     /// Events of all controllers.
-    pub events: Vec<Event>,
+    pub events: Vec<PmuEvent>,
 }
 
 /// Row of the table of memory counters.
@@ -164,7 +164,7 @@ impl CounterFamily {
 
 /// Returns the events of one PMU, for each CPU on which the kernel counts a part of the machine. Returns `None` if an
 /// event does not exist.
-fn pmu_events(root: &SysRoot, family: &CounterFamily, pmu: &str) -> Option<Vec<Event>> {
+fn pmu_events(root: &SysRoot, family: &CounterFamily, pmu: &str) -> Option<Vec<PmuEvent>> {
     let kind: u32 = root.value(&format!("{DEVICES}/{pmu}/type"))?;
     let cpus = list(&root.text(&format!("{DEVICES}/{pmu}/cpumask"))?)?;
     let write = family.bytes_write.unwrap_or(family.bytes);
@@ -182,7 +182,7 @@ fn pmu_events(root: &SysRoot, family: &CounterFamily, pmu: &str) -> Option<Vec<E
             names.iter().map(|name| event_code(root, pmu, name, bytes)).collect::<Option<Vec<_>>>()
         })?;
         for (config, bytes_per_count) in there {
-            events.extend(cpus.iter().map(|cpu| Event {
+            events.extend(cpus.iter().map(|cpu| PmuEvent {
                 pmu: pmu.to_owned(),
                 kind,
                 config,

@@ -14,7 +14,7 @@ use crate::{cgroup, clock, devices, disks, host, memory, process_limits, softwar
 use nodegauge_measure::Hertz;
 use nodegauge_measure::quantity::count_in_words;
 use nodegauge_measure::record::{
-    ClockBasis, CoreClass, Figure, Machine, Memory, NumaNode, Processor,
+    ClockBasis, CoreClass, Machine, Memory, NumaNode, Processor, TheoreticalValue,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,7 +40,7 @@ pub fn describe(topology: &Topology, root: &SysRoot, options: &DescribeOptions) 
     let guest = if live { host::hypervisor(root, &chip) } else { None };
     let may_measure = live && root.is_live() && !options.passive;
     let measured = may_measure.then(|| measured_clock(topology)).flatten();
-    let reported = |file| live.then(|| host::frequency(root, file)).flatten();
+    let reported = |file| live.then(|| host::frequency_from_file(root, file)).flatten();
     let clocks = Clocks { kernel: reported("base_frequency"), measured };
     let mut processor = processor(topology, &chip, entry.as_ref(), clocks);
     processor.min_hz = reported("cpuinfo_min_freq");
@@ -52,7 +52,7 @@ pub fn describe(topology: &Topology, root: &SysRoot, options: &DescribeOptions) 
         measured_cache: None,
         numa_nodes: numa_nodes(topology, live.then_some(root)),
         memory: system_memory_entry(topology, root, options, entry.as_ref(), guest.is_some()),
-        peak_flops: core_peak(&processor, processor.cores),
+        peak_flops: theoretical_peak(&processor, processor.cores),
         kernel: if live { host::kernel(root) } else { None },
         virtualisation: guest,
         pages: live.then(|| memory::pages(root)),
@@ -61,10 +61,10 @@ pub fn describe(topology: &Topology, root: &SysRoot, options: &DescribeOptions) 
         software: live.then(|| software::software(root)),
         devices: devices::describe_devices(topology, root, options.passive),
         disks: if live { disks::disks(root) } else { Vec::new() },
-        source: topology.source.kind(),
+        source: topology.source.machine_source(),
         processor,
     };
-    theory::add_node_bandwidths(&mut machine, entry.as_ref(), live.then_some(root));
+    theory::add_numa_node_bandwidths(&mut machine, entry.as_ref(), live.then_some(root));
     let theoretical = machine.memory.theoretical.take();
     let sockets = theory::sockets_with_memory(topology);
     machine.memory.theoretical =
@@ -168,7 +168,7 @@ fn processor(
 
 /// Returns the theoretical peak of a number of cores, with its formula. If cores differ in speed, the fastest cores
 /// are used first. If the formula contains the base clock, the detail also gives the peak at the measured clock.
-pub fn core_peak(processor: &Processor, cores: u32) -> Option<Figure> {
+pub fn theoretical_peak(processor: &Processor, cores: u32) -> Option<TheoreticalValue> {
     let per_cycle = processor.flops_per_cycle?;
     let hz = processor.hz?;
     let hz_basis = processor.hz_basis.as_ref().map_or("", ClockBasis::as_str);
@@ -185,7 +185,7 @@ pub fn core_peak(processor: &Processor, cores: u32) -> Option<Figure> {
                 format!("{group} x {}", of.clock)
             })
             .collect();
-        return Some(Figure {
+        return Some(TheoreticalValue {
             value: value.sum(),
             basis: format!("({}) ({hz_basis}) x {per_cycle} FLOP/cycle", terms.join(" + ")),
             detail: Some(detail),
@@ -199,7 +199,7 @@ pub fn core_peak(processor: &Processor, cores: u32) -> Option<Figure> {
         let peak = processor::peak(cores, measured, per_cycle);
         detail += &format!("; {peak} at {measured}, measured with scalar work on all cores");
     }
-    Some(Figure {
+    Some(TheoreticalValue {
         value: processor::peak(cores, hz, per_cycle).0,
         basis: format!(
             "{} x {hz} ({hz_basis}) x {per_cycle} FLOP/cycle",
@@ -245,7 +245,7 @@ fn numa_nodes(topology: &Topology, root: Option<&SysRoot>) -> Vec<NumaNode> {
         .nodes
         .iter()
         .map(|node| {
-            let memory = root.and_then(|root| memory::node_memory(root, node.id));
+            let memory = root.and_then(|root| memory::numa_node_memory(root, node.id));
             // hwloc reports 0 bytes of a live node whose size the kernel does not tell.
             let by_topology = node.bytes.filter(|bytes| *bytes > 0 || root.is_none());
             NumaNode {
@@ -254,14 +254,14 @@ fn numa_nodes(topology: &Topology, root: Option<&SysRoot>) -> Vec<NumaNode> {
                 free: memory.map(|(_, free, _)| free),
                 available: memory.map(|(.., available)| available),
                 cache_bytes: root
-                    .and_then(|root| memory::side_cache(root, node.id))
+                    .and_then(|root| memory::memory_side_cache_bytes(root, node.id))
                     .or(node.cache_bytes),
                 cpus: numbers(node.cpus.iter().chain(&node.absent_cpus)),
                 unusable_cpus: unusable(topology, node),
                 kind: node.kind.clone(),
                 theoretical: None,
                 device: node.device.clone(),
-                distances: root.and_then(|root| memory::distances(root, node.id)),
+                distances: root.and_then(|root| memory::numa_distances(root, node.id)),
             }
         })
         .collect()
@@ -295,7 +295,7 @@ fn core_class(topology: &Topology, index: usize, class: &SpeedClass) -> CoreClas
     let cores: BTreeSet<usize> = threads.clone().map(|thread| thread.core).collect();
     let cpus: Vec<CpuId> = threads.map(|thread| thread.cpu).collect();
     CoreClass {
-        name: topology.class_name(index),
+        name: topology.speed_class_name(index),
         cores: cores.len() as u32,
         cpus: numbers(cpus.iter()),
         designs: class.designs.clone(),
@@ -318,7 +318,7 @@ fn system_memory_entry(
     // In a guest, the firmware's list of modules does not describe real modules.
     let firmware = if live && !guest { dimms::modules(root) } else { None };
     let sockets = if guest {
-        dimms::sockets_behind_guest(topology)
+        dimms::max_guest_sockets(topology)
     } else {
         theory::sockets_with_memory(topology)
     };
@@ -338,7 +338,7 @@ fn system_memory_entry(
     );
     let modules = firmware.unwrap_or_default();
     // In a guest whose memory grows, the kernel's sum over the nodes may be out of date. `/proc/meminfo` is up to date.
-    let described: Option<u64> = topology.host_nodes().map(|node| node.bytes).sum();
+    let described: Option<u64> = topology.host_numa_nodes().map(|node| node.bytes).sum();
     // The kernel's total includes device memory that is a NUMA node.
     let of_devices = topology.nodes.iter().filter(|node| node.device.is_some());
     let of_devices: u64 = of_devices.filter_map(|node| node.bytes).sum();
@@ -351,7 +351,7 @@ fn system_memory_entry(
         swap_used: info.swap_used,
         dimms: modules.dimms,
         empty_channels: modules.empty_channels,
-        free_in_large_blocks: live.then(|| memory::share_in_large_blocks(root)).flatten(),
+        free_in_large_blocks: live.then(|| memory::free_share_in_large_blocks(root)).flatten(),
         ..bandwidth
     }
 }
@@ -401,12 +401,12 @@ mod tests {
             core_classes: vec![class("fast", 8, 5e9), class("slow", 16, 4e9)],
             ..Processor::default()
         };
-        let all = core_peak(&processor, 24).unwrap();
+        let all = theoretical_peak(&processor, 24).unwrap();
         assert!((all.value - (8.0 * 3e9 + 16.0 * 2.4e9) * 16.0).abs() < 1.0, "{all:?}");
         assert!(all.at_most);
         assert!(all.basis.starts_with("(8 fast cores x 3.000 GHz + 16 slow cores x 2.400 GHz)"));
         // The cores of the fastest class are used first.
-        let fast = core_peak(&processor, 8).unwrap();
+        let fast = theoretical_peak(&processor, 8).unwrap();
         assert!((fast.value - 8.0 * 3e9 * 16.0).abs() < 1.0, "{fast:?}");
     }
 

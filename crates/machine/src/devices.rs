@@ -12,7 +12,8 @@ mod visible;
 
 pub(crate) use visible::environment;
 pub use visible::{
-    VISIBILITY_VARIABLES, VisibleDevices, local_rank_variables, nvidia_minor, visible_devices,
+    VISIBILITY_VARIABLES, VisibleDevices, local_rank_variables, nvidia_device_number,
+    visible_devices,
 };
 
 use crate::pci::{self, PciDevice};
@@ -20,7 +21,7 @@ use crate::root::SysRoot;
 use crate::topology::{Topology, TopologySource};
 use nodegauge_measure::BytesPerSec;
 use nodegauge_measure::record::{
-    Device, DeviceKind, DeviceMemory, DeviceState, NearNetwork, PciLink,
+    Device, DeviceKind, DeviceMemory, DeviceState, NearbyNetworkAdapter, PciLink,
 };
 
 /// Possible paths of the file with device names.
@@ -89,7 +90,7 @@ fn described_by_bus(topology: &Topology, pci: &PciDevice) -> Device {
     Device {
         kind: pci.kind,
         address: pci.address.clone(),
-        identification: pci.identification(),
+        identification: pci.pci_ids(),
         vendor: vendor(pci.vendor).map(str::to_owned),
         name: pci.model.clone(),
         names: pci.names.clone(),
@@ -115,15 +116,15 @@ fn described_by_bus(topology: &Topology, pci: &PciDevice) -> Device {
 
 /// Returns the network adapters behind the same port of the processor. If there are none, returns the adapters on the
 /// same NUMA node.
-fn networks(topology: &Topology, pci: &PciDevice) -> Vec<NearNetwork> {
+fn networks(topology: &Topology, pci: &PciDevice) -> Vec<NearbyNetworkAdapter> {
     let mut behind = Vec::new();
     let mut on_node = Vec::new();
     for other in topology.devices.iter().filter(|other| other.kind == DeviceKind::Network) {
         let name = other.names.first().unwrap_or(&other.address).clone();
         if pci.shares_switch(other) {
-            behind.push(NearNetwork { name, same_switch: true });
+            behind.push(NearbyNetworkAdapter { name, same_switch: true });
         } else if other.node.is_some() && other.node == pci.node {
-            on_node.push(NearNetwork { name, same_switch: false });
+            on_node.push(NearbyNetworkAdapter { name, same_switch: false });
         }
     }
     if behind.is_empty() { on_node } else { behind }
@@ -137,8 +138,8 @@ fn add_kernels_view(device: &mut Device, pci: &PciDevice, root: &SysRoot) {
         driver.as_ref().and_then(|driver| root.text(&format!("sys/module/{driver}/version")));
     device.link = link(root, pci).or(device.link.take());
     match driver.as_deref() {
-        Some("nvidia") => nvidia::add(device, root),
-        Some("amdgpu") => amd::add(device, pci, root),
+        Some("nvidia") => nvidia::add_driver_data(device, root),
+        Some("amdgpu") => amd::add_driver_data(device, pci, root),
         _ => {}
     }
     device.driver = driver;
@@ -153,9 +154,9 @@ fn link(root: &SysRoot, pci: &PciDevice) -> Option<PciLink> {
 /// Returns the name of a vendor of accelerators or network adapters; `None` for other vendors.
 fn vendor(number: u16) -> Option<&'static str> {
     Some(match number {
-        pci::NVIDIA => "NVIDIA",
-        pci::AMD => "AMD",
-        pci::INTEL => "Intel",
+        pci::NVIDIA_VENDOR_ID => "NVIDIA",
+        pci::AMD_VENDOR_ID => "AMD",
+        pci::INTEL_VENDOR_ID => "Intel",
         0x15b3 => "Mellanox",
         0x17db => "HPE",
         0x1d0f => "Amazon",

@@ -10,7 +10,7 @@ use crate::memory::is_known_not_dram;
 use crate::root::SysRoot;
 use crate::topology::Topology;
 use nodegauge_measure::grammar::Cursor;
-use nodegauge_measure::record::{Dimm, Figure, Machine, Memory, NumaNode};
+use nodegauge_measure::record::{Dimm, Machine, Memory, NumaNode, TheoreticalValue};
 use nodegauge_measure::{Bytes, SyntaxError, TransfersPerSec, quantity};
 use smbioslib::{
     MemoryDeviceTechnology, MemoryDeviceType, MemorySize, MemorySizeExtended, MemorySpeed,
@@ -370,7 +370,7 @@ fn population(modules: &MemoryModules) -> String {
 
 /// Determines the channels, the speed and the theoretical bandwidth of a node's memory from the first available
 /// source: the option, the firmware, or the catalog entry of the processor. In a `guest`, the value of the catalog
-/// is an upper bound, and `sockets` must be the result of [`sockets_behind_guest`].
+/// is an upper bound, and `sockets` must be the result of [`max_guest_sockets`].
 pub fn describe_memory(
     option: Option<DimmSpec>,
     firmware: Option<&MemoryModules>,
@@ -434,7 +434,7 @@ pub fn describe_memory(
         channels: Some(channels),
         transfers_per_s: Some(transfers),
         technology,
-        theoretical: Some(Figure {
+        theoretical: Some(TheoreticalValue {
             value: f64::from(channels) * transfers.0 * f64::from(bytes),
             basis: basis.to_owned(),
             detail: Some(detail),
@@ -446,9 +446,9 @@ pub fn describe_memory(
 
 /// Returns the number of sockets whose memory a guest may use. It is one if the hypervisor reports one socket per
 /// core, as many do, or fewer NUMA nodes with CPUs than sockets.
-pub fn sockets_behind_guest(topology: &Topology) -> u32 {
+pub fn max_guest_sockets(topology: &Topology) -> u32 {
     let sockets = topology.sockets.len();
-    let nodes = topology.host_nodes().filter(|node| !node.cpus.is_empty()).count();
+    let nodes = topology.host_numa_nodes().filter(|node| !node.cpus.is_empty()).count();
     if topology.cores.len() <= sockets { 1 } else { sockets.min(nodes).max(1) as u32 }
 }
 
@@ -461,7 +461,7 @@ fn possible_sockets(sockets: u32, guest: bool) -> u32 {
 /// Returns the theoretical bandwidth of the NUMA nodes in `holding`, which contain the data; `None` if it is unknown.
 /// NUMA nodes whose memory is not DRAM have their own bandwidth. The bandwidth of the whole machine is returned if
 /// the NUMA nodes are unknown, if they have no cores (memory behind a link), or if a hypervisor reports them.
-pub fn node_bandwidth(machine: &Machine, holding: &[u32]) -> Option<Figure> {
+pub fn node_bandwidth(machine: &Machine, holding: &[u32]) -> Option<TheoreticalValue> {
     let of_data = machine.numa_nodes.iter().filter(|node| holding.contains(&node.id));
     let others: Vec<&NumaNode> = of_data.filter(|node| has_own_bandwidth(node)).collect();
     if !others.is_empty() {
@@ -477,7 +477,11 @@ fn has_own_bandwidth(node: &NumaNode) -> bool {
 
 /// Returns the theoretical bandwidth of the NUMA nodes in `holding`. The NUMA nodes in `others` have their own
 /// bandwidth; the remaining ones have DRAM.
-fn own_bandwidth(machine: &Machine, holding: &[u32], others: &[&NumaNode]) -> Option<Figure> {
+fn own_bandwidth(
+    machine: &Machine,
+    holding: &[u32],
+    others: &[&NumaNode],
+) -> Option<TheoreticalValue> {
     let mut parts = Vec::new();
     for node in others {
         parts.push(node.theoretical.clone()?);
@@ -501,7 +505,7 @@ fn own_bandwidth(machine: &Machine, holding: &[u32], others: &[&NumaNode]) -> Op
 }
 
 /// Returns the theoretical bandwidth of NUMA nodes with DRAM.
-fn dram_bandwidth(machine: &Machine, holding: &[u32]) -> Option<Figure> {
+fn dram_bandwidth(machine: &Machine, holding: &[u32]) -> Option<TheoreticalValue> {
     let mut figure = machine.memory.theoretical.clone()?;
     let nodes: Vec<_> = machine.numa_nodes.iter().filter(|node| !node.cpus.is_empty()).collect();
     let all = nodes.len() as u32;

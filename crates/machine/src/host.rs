@@ -4,7 +4,7 @@
 use crate::processor::ReportedProcessor;
 use crate::root::{SysRoot, list};
 use nodegauge_measure::Hertz;
-use nodegauge_measure::record::{Circumstances, Firmware, Inherited};
+use nodegauge_measure::record::{Firmware, InheritedBinding, SystemSettings};
 use std::collections::BTreeMap;
 
 /// Returns the kernel's name and release, e.g. `Linux 6.1.0`.
@@ -102,7 +102,7 @@ pub fn governors(root: &SysRoot, cpus: &[u32]) -> BTreeMap<String, Vec<u32>> {
 }
 
 /// Returns the value in a file of CPU 0's frequency control, converted from kHz to Hz.
-pub fn frequency(root: &SysRoot, file: &str) -> Option<Hertz> {
+pub fn frequency_from_file(root: &SysRoot, file: &str) -> Option<Hertz> {
     let khz: f64 = root.value(&format!("sys/devices/system/cpu/cpu0/cpufreq/{file}"))?;
     Some(Hertz(khz * 1e3))
 }
@@ -246,8 +246,8 @@ fn mitigations(root: &SysRoot) -> BTreeMap<String, String> {
 pub fn circumstances(
     root: &SysRoot,
     environment: impl Iterator<Item = (String, String)>,
-) -> Circumstances {
-    Circumstances {
+) -> SystemSettings {
+    SystemSettings {
         microcode: microcode(root),
         mitigations: mitigations(root),
         clocksource: root.text("sys/devices/system/clocksource/clocksource0/current_clocksource"),
@@ -291,13 +291,13 @@ fn has_digits(text: &str, count: usize) -> bool {
 }
 
 /// Returns the CPUs and the memory policy that this process has inherited. A recorded machine has no memory policy.
-pub fn inherited_settings(root: &SysRoot) -> Option<Inherited> {
+pub fn inherited_settings(root: &SysRoot) -> Option<InheritedBinding> {
     let status = root.text("proc/self/status")?;
 
     // A container may deny this system call.
     let policy = root.is_live().then(nodegauge_os::thread_policy).and_then(Result::ok);
     let (mode, nodes) = policy.unwrap_or_default();
-    Some(Inherited {
+    Some(InheritedBinding {
         policy: mode.map(|mode| mode.name().to_owned()),
         nodes,
         cpus: list_in(&status, "Cpus_allowed_list:")?,
@@ -414,7 +414,7 @@ mod tests {
         assert_eq!((found.boost, found.smt, found.numa_balancing), (None, Some(false), Some(true)));
         assert_eq!(found.mitigations.into_keys().collect::<Vec<_>>(), ["retbleed"]);
         let (cpus, memory_nodes) = (vec![0, 1, 2, 3, 8], vec![0, 2]);
-        let inherited = Inherited { cpus, memory_nodes, ..Inherited::default() };
+        let inherited = InheritedBinding { cpus, memory_nodes, ..InheritedBinding::default() };
         assert_eq!(found.inherited, Some(inherited));
         let firmware = Firmware {
             vendor: Some("Dell Inc.".to_owned()),

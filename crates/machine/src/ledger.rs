@@ -119,7 +119,7 @@ impl LedgerReading {
         let mut during = change.events;
         slots::add_slots(root, &mut since_boot);
         slots::add_slots(root, &mut during);
-        let links = links::find_reduced(root);
+        let links = links::find_reduced_links(root);
         Ledger {
             sources: self.sources.clone(),
             since_boot,

@@ -4,7 +4,7 @@
 use crate::ids::NumaNodeId;
 use crate::root::{SysRoot, number_after_key};
 use crate::{cgroup, process_limits};
-use nodegauge_measure::record::{HugePages, NumaNode, Pages};
+use nodegauge_measure::record::{HugePages, NumaNode, PageSettings};
 use nodegauge_measure::{Bytes, BytesPerSec, Fraction, Seconds};
 
 /// Minimum size of a large block, which is a huge page of 2 MiB.
@@ -58,7 +58,7 @@ pub fn remaining_bytes(root: &SysRoot) -> Option<u64> {
 
 /// Returns the total, the free and the available memory of a NUMA node in bytes. Available memory can be used without
 /// swapping.
-pub(crate) fn node_memory(root: &SysRoot, node: NumaNodeId) -> Option<(u64, u64, u64)> {
+pub(crate) fn numa_node_memory(root: &SysRoot, node: NumaNodeId) -> Option<(u64, u64, u64)> {
     let text = root.text(&format!("sys/devices/system/node/node{node}/meminfo"))?;
     // Lines have the form `Node 0 MemTotal:  1234 kB`.
     let prefix = format!("Node {node} ");
@@ -73,11 +73,11 @@ pub(crate) fn node_memory(root: &SysRoot, node: NumaNodeId) -> Option<(u64, u64,
 }
 
 /// Returns the online NUMA nodes with their memory sizes in bytes.
-pub(crate) fn nodes(root: &SysRoot) -> Vec<(NumaNodeId, u64)> {
+pub(crate) fn numa_node_sizes(root: &SysRoot) -> Vec<(NumaNodeId, u64)> {
     let online = root.numbers("sys/devices/system/node/online").unwrap_or_default();
     let mut nodes = Vec::new();
     for node in online.into_iter().map(NumaNodeId) {
-        if let Some((bytes, ..)) = node_memory(root, node) {
+        if let Some((bytes, ..)) = numa_node_memory(root, node) {
             nodes.push((node, bytes));
         }
     }
@@ -86,7 +86,7 @@ pub(crate) fn nodes(root: &SysRoot) -> Vec<(NumaNodeId, u64)> {
 
 /// Returns the size in bytes of the memory-side caches of a NUMA node, such as HBM in cache mode; `None` if the kernel
 /// reports no such cache.
-pub(crate) fn side_cache(root: &SysRoot, node: NumaNodeId) -> Option<u64> {
+pub(crate) fn memory_side_cache_bytes(root: &SysRoot, node: NumaNodeId) -> Option<u64> {
     let folder = format!("sys/devices/system/node/node{node}/memory_side_cache");
     let levels = root.names(&folder).into_iter().filter(|name| name.starts_with("index"));
     let bytes = levels.map(|level| root.value::<u64>(&format!("{folder}/{level}/size")));
@@ -96,7 +96,7 @@ pub(crate) fn side_cache(root: &SysRoot, node: NumaNodeId) -> Option<u64> {
 /// Bandwidth and latency that the firmware reports (HMAT), for accesses from the nearest CPUs to the memory of a
 /// NUMA node.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct FirmwareAccess {
+pub struct FirmwareMemorySpeed {
     /// NUMA nodes of these CPUs.
     pub initiators: Vec<NumaNodeId>,
     /// Read bandwidth.
@@ -109,14 +109,14 @@ pub struct FirmwareAccess {
 
 /// Returns the values of the firmware for a NUMA node; `None` if the kernel reports none. In the kernel's files,
 /// the units are MB/s and ns.
-pub fn firmware_access(root: &SysRoot, node: NumaNodeId) -> Option<FirmwareAccess> {
+pub fn firmware_memory_speed(root: &SysRoot, node: NumaNodeId) -> Option<FirmwareMemorySpeed> {
     // Class 1 contains only CPUs, class 0 other initiators of accesses, too; older kernels have only class 0.
     let folders = ["access1", "access0"]
         .map(|class| format!("sys/devices/system/node/node{node}/{class}/initiators"));
     let folder = folders.into_iter().find(|folder| !root.names(folder).is_empty())?;
     let names = root.names(&folder);
     let initiators = names.iter().filter_map(|name| name.strip_prefix("node")?.parse().ok());
-    let access = FirmwareAccess {
+    let access = FirmwareMemorySpeed {
         initiators: initiators.map(NumaNodeId).collect(),
         read: firmware_value(root, &folder, "read_bandwidth").map(|mb| BytesPerSec(mb * 1e6)),
         write: firmware_value(root, &folder, "write_bandwidth").map(|mb| BytesPerSec(mb * 1e6)),
@@ -132,16 +132,16 @@ fn firmware_value(root: &SysRoot, folder: &str, file: &str) -> Option<f64> {
 }
 
 /// Returns the relative distances from a NUMA node to all NUMA nodes.
-pub(crate) fn distances(root: &SysRoot, node: NumaNodeId) -> Option<Vec<u32>> {
+pub(crate) fn numa_distances(root: &SysRoot, node: NumaNodeId) -> Option<Vec<u32>> {
     let text = root.text(&format!("sys/devices/system/node/node{node}/distance"))?;
     text.split_whitespace().map(|number| number.parse().ok()).collect()
 }
 
 /// Returns the page sizes and huge pages of the machine.
-pub(crate) fn pages(root: &SysRoot) -> Pages {
+pub(crate) fn pages(root: &SysRoot) -> PageSettings {
     let thp =
         |file: &str| chosen(&root.text(&format!("sys/kernel/mm/transparent_hugepage/{file}"))?);
-    Pages {
+    PageSettings {
         base: nodegauge_os::page_bytes() as u64,
         thp: thp("enabled"),
         thp_defrag: thp("defrag"),
@@ -150,7 +150,7 @@ pub(crate) fn pages(root: &SysRoot) -> Pages {
 }
 
 /// Returns the reserved huge pages of one NUMA node by page size.
-pub fn node_huge_pages(root: &SysRoot, node: NumaNodeId) -> Vec<HugePages> {
+pub fn numa_node_huge_pages(root: &SysRoot, node: NumaNodeId) -> Vec<HugePages> {
     huge_pages_below(root, &format!("sys/devices/system/node/node{node}/hugepages"))
 }
 
@@ -179,7 +179,7 @@ fn chosen(text: &str) -> Option<String> {
 
 /// Returns the share (0 to 1) of free memory in blocks of at least 2 MiB, from `/proc/buddyinfo`. The kernel can use
 /// these blocks as huge pages immediately.
-pub(crate) fn share_in_large_blocks(root: &SysRoot) -> Option<Fraction> {
+pub(crate) fn free_share_in_large_blocks(root: &SysRoot) -> Option<Fraction> {
     large_share(&root.text("proc/buddyinfo")?, nodegauge_os::page_bytes() as u64)
 }
 
@@ -255,11 +255,11 @@ mod tests {
             std::fs::write(initiators.join(file), value).unwrap();
         }
         let root = SysRoot::recorded(folder.path());
-        let access = firmware_access(&root, NumaNodeId(2)).unwrap();
+        let access = firmware_memory_speed(&root, NumaNodeId(2)).unwrap();
         assert_eq!(access.initiators, [NumaNodeId(0)]);
         assert_eq!((access.read, access.write), (Some(BytesPerSec(5.12e9)), None));
         assert!((access.latency.unwrap().0 - 250e-9).abs() < 1e-15);
-        assert_eq!(firmware_access(&root, NumaNodeId(0)), None);
+        assert_eq!(firmware_memory_speed(&root, NumaNodeId(0)), None);
     }
 
     #[test]
@@ -269,7 +269,7 @@ mod tests {
         std::fs::create_dir_all(&level).unwrap();
         std::fs::write(level.join("size"), "68719476736\n").unwrap();
         let root = SysRoot::recorded(folder.path());
-        assert_eq!(side_cache(&root, NumaNodeId(1)), Some(64 << 30));
-        assert_eq!(side_cache(&root, NumaNodeId(0)), None);
+        assert_eq!(memory_side_cache_bytes(&root, NumaNodeId(1)), Some(64 << 30));
+        assert_eq!(memory_side_cache_bytes(&root, NumaNodeId(0)), None);
     }
 }

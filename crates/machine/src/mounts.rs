@@ -24,7 +24,7 @@ pub struct Mount<'a> {
 
 impl<'a> Mount<'a> {
     /// Parses a line; `None` if it has another form.
-    pub fn read(line: &'a str) -> Option<Self> {
+    pub fn parse(line: &'a str) -> Option<Self> {
         let (left, right) = line.split_once(" - ")?;
         let [_, _, number, _, at, of_mount, ..] = left.split(' ').collect::<Vec<_>>()[..] else {
             return None;
@@ -126,7 +126,7 @@ pub(crate) fn data_mounts(root: &SysRoot) -> BTreeMap<String, MountedFileSystem>
     let text = root.bytes("proc/self/mountinfo").unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     let mut found = BTreeMap::new();
-    for mount in text.lines().filter_map(Mount::read) {
+    for mount in text.lines().filter_map(Mount::parse) {
         let is_transient =
             TRANSIENT_FOLDERS.iter().any(|folder| mount.mount_point.starts_with(folder));
         if UNSTORED_TYPES.contains(&mount.kind) || is_transient || found.len() == MAX_MOUNTS {

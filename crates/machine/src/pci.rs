@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 /// Folder in which the kernel lists the devices of the bus by address.
-pub(crate) const BUS: &str = "sys/bus/pci/devices";
+pub(crate) const DEVICES_FOLDER: &str = "sys/bus/pci/devices";
 /// Subfolders of a device that contain the kernel's names of graphics devices and accelerators.
 const NAMES: [&str; 3] = ["drm", "accel", "mic"];
 /// Subfolders of a device with the names of network interfaces that bypass the kernel: verbs and Slingshot.
@@ -18,16 +18,16 @@ const FAST_NETWORKS: [&str; 2] = ["infiniband", "cxi"];
 /// Base classes of networks, displays, processors and accelerators. All other devices are ignored.
 const CLASSES: [u16; 4] = [0x02, 0x03, 0x0b, 0x12];
 /// Vendors whose display devices compute. Display devices of other vendors belong to server consoles.
-const COMPUTE_VENDORS: [u16; 3] = [NVIDIA, AMD, INTEL];
+const COMPUTE_VENDORS: [u16; 3] = [NVIDIA_VENDOR_ID, AMD_VENDOR_ID, INTEL_VENDOR_ID];
 
 /// PCI device ids of Xeon Phi coprocessors.
 const XEON_PHI: RangeInclusive<u16> = 0x2250..=0x2262;
 /// Folder in which NVIDIA's driver lists its devices by address.
-pub(crate) const NVIDIA_GPUS: &str = "proc/driver/nvidia/gpus";
+pub(crate) const NVIDIA_GPUS_FOLDER: &str = "proc/driver/nvidia/gpus";
 
-pub(crate) const NVIDIA: u16 = 0x10de;
-pub(crate) const AMD: u16 = 0x1002;
-pub(crate) const INTEL: u16 = 0x8086;
+pub(crate) const NVIDIA_VENDOR_ID: u16 = 0x10de;
+pub(crate) const AMD_VENDOR_ID: u16 = 0x1002;
+pub(crate) const INTEL_VENDOR_ID: u16 = 0x8086;
 
 /// PCI device with the data that placement needs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,7 +60,7 @@ pub struct PciDevice {
 
 impl PciDevice {
     /// Returns the PCI vendor and device IDs in the notation of device lists, e.g. `10de:2335`.
-    pub fn identification(&self) -> String {
+    pub fn pci_ids(&self) -> String {
         identification(self.vendor, self.device)
     }
 
@@ -83,14 +83,16 @@ impl PciDevice {
 
 /// Returns the purpose of a device by its class and PCI IDs; `None` for devices that neither compute nor send
 /// messages. `fast` is true if programs can send through the device without the kernel.
-pub(crate) fn kind(class: u16, vendor: u16, device: u16, fast: bool) -> Option<DeviceKind> {
+pub(crate) fn device_kind(class: u16, vendor: u16, device: u16, fast: bool) -> Option<DeviceKind> {
     match class {
         // Displays and processing accelerators.
         0x0300..=0x0380 if COMPUTE_VENDORS.contains(&vendor) => Some(DeviceKind::Gpu),
-        0x1200 if vendor == AMD => Some(DeviceKind::Gpu),
+        0x1200 if vendor == AMD_VENDOR_ID => Some(DeviceKind::Gpu),
         0x1200 => Some(DeviceKind::Coprocessor),
         // The class also contains accelerators for encryption, which are not included.
-        0x0b40 if vendor == INTEL && XEON_PHI.contains(&device) => Some(DeviceKind::Coprocessor),
+        0x0b40 if vendor == INTEL_VENDOR_ID && XEON_PHI.contains(&device) => {
+            Some(DeviceKind::Coprocessor)
+        }
         // InfiniBand and other fabrics; Ethernet adapters are included only if programs can bypass the kernel.
         0x0207 | 0x0208 => Some(DeviceKind::Network),
         0x0200 | 0x0280 if fast => Some(DeviceKind::Network),
@@ -106,12 +108,12 @@ fn identification(vendor: u16, device: u16) -> String {
 /// Returns the devices that the kernel lists below `root`, in the order of the bus. Drivers number devices of one model
 /// in this order.
 pub fn list_devices(root: &SysRoot) -> Vec<PciDevice> {
-    root.names(BUS).into_iter().filter_map(|address| read(root, address)).collect()
+    root.names(DEVICES_FOLDER).into_iter().filter_map(|address| read(root, address)).collect()
 }
 
 /// Returns the path of a file of the device at `address`.
 pub(crate) fn sysfs_file(address: &str, name: &str) -> String {
-    format!("{BUS}/{address}/{name}")
+    format!("{DEVICES_FOLDER}/{address}/{name}")
 }
 
 /// Returns the lanes of the device at `address`, from the file `name`; `None` if the device is not on PCI Express,
@@ -165,7 +167,7 @@ fn read(root: &SysRoot, address: String) -> Option<PciDevice> {
     let vendor = number(root, &address, "vendor")? as u16;
     let device = number(root, &address, "device")? as u16;
     let fast = names(root, &address, &FAST_NETWORKS);
-    let kind = kind(class, vendor, device, !fast.is_empty())?;
+    let kind = device_kind(class, vendor, device, !fast.is_empty())?;
     let names = [fast, names(root, &address, &NAMES)].concat();
     let cpus = root.numbers(&sysfs_file(&address, "local_cpulist")).unwrap_or_default();
     // The value is -1 if the firmware does not report a node.
@@ -187,10 +189,10 @@ fn read(root: &SysRoot, address: String) -> Option<PciDevice> {
 }
 
 /// Returns the NUMA nodes that consist of device memory, with the devices' addresses.
-pub(crate) fn device_memory_nodes(root: &SysRoot) -> BTreeMap<NumaNodeId, String> {
+pub(crate) fn device_numa_nodes(root: &SysRoot) -> BTreeMap<NumaNodeId, String> {
     let mut nodes = BTreeMap::new();
-    for address in root.names(NVIDIA_GPUS) {
-        let status = root.text(&format!("{NVIDIA_GPUS}/{address}/numa_status"));
+    for address in root.names(NVIDIA_GPUS_FOLDER) {
+        let status = root.text(&format!("{NVIDIA_GPUS_FOLDER}/{address}/numa_status"));
         if let Some(node) = status.and_then(|status| number_after_key(&status, "Node")) {
             nodes.insert(NumaNodeId(node as u32), address.to_lowercase());
         }
@@ -201,7 +203,8 @@ pub(crate) fn device_memory_nodes(root: &SysRoot) -> BTreeMap<NumaNodeId, String
 /// Returns the bridges above a device: the parent folders of its folder
 /// `devices/pci0000:15/0000:15:01.0/0000:16:00.0/0000:1b:00.0`.
 pub(crate) fn bridges(root: &SysRoot, address: &str) -> Vec<String> {
-    let path = std::fs::canonicalize(root.path(&format!("{BUS}/{address}"))).unwrap_or_default();
+    let path = std::fs::canonicalize(root.path(&format!("{DEVICES_FOLDER}/{address}")))
+        .unwrap_or_default();
     let names = path.iter().filter_map(|name| name.to_str());
     let above = names.skip_while(|name| !(name.starts_with("pci") && name.contains(':'))).skip(1);
     above.take_while(|name| *name != address).map(str::to_owned).collect()
@@ -213,18 +216,18 @@ mod tests {
 
     #[test]
     fn pci_devices_are_classified_by_class_and_vendor() {
-        let of = kind;
-        assert_eq!(of(0x0302, NVIDIA, 0x2335, false), Some(DeviceKind::Gpu));
-        assert_eq!(of(0x1200, AMD, 0x74a1, false), Some(DeviceKind::Gpu));
+        let of = device_kind;
+        assert_eq!(of(0x0302, NVIDIA_VENDOR_ID, 0x2335, false), Some(DeviceKind::Gpu));
+        assert_eq!(of(0x1200, AMD_VENDOR_ID, 0x74a1, false), Some(DeviceKind::Gpu));
         assert_eq!(of(0x1200, 0x1da3, 0x1020, false), Some(DeviceKind::Coprocessor));
-        assert_eq!(of(0x0b40, INTEL, 0x2250, false), Some(DeviceKind::Coprocessor));
+        assert_eq!(of(0x0b40, INTEL_VENDOR_ID, 0x2250, false), Some(DeviceKind::Coprocessor));
         assert_eq!(of(0x0207, 0x15b3, 0x1021, true), Some(DeviceKind::Network));
         assert_eq!(of(0x0200, 0x15b3, 0x1021, true), Some(DeviceKind::Network));
         // The display of a console, an encryption accelerator, the Ethernet adapter of a guest and an NVSwitch are
         // ignored.
         assert_eq!(of(0x0300, 0x1a03, 0x2000, false), None);
-        assert_eq!(of(0x0b40, INTEL, 0x4940, false), None);
+        assert_eq!(of(0x0b40, INTEL_VENDOR_ID, 0x4940, false), None);
         assert_eq!(of(0x0200, 0x1af4, 0x1000, false), None);
-        assert_eq!(of(0x0680, NVIDIA, 0x1ac2, false), None);
+        assert_eq!(of(0x0680, NVIDIA_VENDOR_ID, 0x1ac2, false), None);
     }
 }

@@ -120,7 +120,7 @@ impl EnergyMeter {
 
 /// Returns how often the processor has reduced its speed for thermal or power reasons since boot, summed over CPUs;
 /// `None` if the kernel does not count this.
-pub fn throttle_events(root: &SysRoot) -> Option<u64> {
+pub fn throttle_event_count(root: &SysRoot) -> Option<u64> {
     const CPUS: &str = "sys/devices/system/cpu";
     const COUNTS: [&str; 3] =
         ["core_throttle_count", "package_throttle_count", "core_power_limit_count"];
@@ -189,7 +189,7 @@ mod tests {
         assert!(reason.0.ends_with("energy_uj cannot be read by this user"), "{reason}");
         let (_empty_folder, empty_root) = tree(&[("proc/version", "")]);
         assert!(EnergyMeter::find(&empty_root).unwrap_err().0.contains("neither RAPL nor hwmon"));
-        assert_eq!(throttle_events(&empty_root), None);
+        assert_eq!(throttle_event_count(&empty_root), None);
     }
 
     #[test]
@@ -198,6 +198,6 @@ mod tests {
             ("sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count", "2"),
             ("sys/devices/system/cpu/cpu1/thermal_throttle/package_throttle_count", "3"),
         ]);
-        assert_eq!(throttle_events(&root), Some(5));
+        assert_eq!(throttle_event_count(&root), Some(5));
     }
 }

@@ -51,7 +51,7 @@ pub(crate) fn refusal_error(description: &str, problem: &str) -> SyntaxError {
 }
 
 /// True if the description contains the size of the caches of level `level`, e.g. `L3Cache:4(size=16MB)`.
-pub(crate) fn states_level_size(description: &str, level: u32) -> bool {
+pub(crate) fn contains_cache_size(description: &str, level: u32) -> bool {
     let mut rest = description;
     while let Some(at) = rest.find(':') {
         let name = rest[..at].rsplit([' ', '\t', ')', ']']).next().unwrap_or_default();
@@ -242,7 +242,7 @@ mod tests {
     #[test]
     fn cache_size_is_unknown_unless_given() {
         let text = "Package:2 L3Cache:4(size=16MB) L2Cache:4 Core:1 PU:1";
-        assert!(states_level_size(text, 3));
-        assert!(!states_level_size(text, 2));
+        assert!(contains_cache_size(text, 3));
+        assert!(!contains_cache_size(text, 2));
     }
 }

@@ -18,7 +18,7 @@ pub use core_kinds::SpeedClass;
 #[allow(unsafe_code, reason = "hwloc runs in a child process, because some descriptions crash it")]
 mod discovery;
 mod memory_attributes;
-pub use memory_attributes::{MemoryAccess, add_measured_attributes};
+pub use memory_attributes::{MemoryAccessSpeed, add_measured_attributes};
 
 /// Maximum number of hardware threads per core, reached by SMT8 on POWER.
 const MAX_SIBLINGS: usize = 8;
@@ -37,7 +37,7 @@ pub enum TopologySource {
 
 impl TopologySource {
     /// Returns the source in the form in which the record contains it.
-    pub fn kind(&self) -> MachineSource {
+    pub fn machine_source(&self) -> MachineSource {
         match self {
             Self::Live => MachineSource::Live,
             Self::Xml(_) => MachineSource::Xml,
@@ -169,7 +169,7 @@ impl Topology {
     }
 
     /// Returns the NUMA nodes on which programs of the host can allocate memory.
-    pub fn host_nodes(&self) -> impl Iterator<Item = &TopologyNumaNode> {
+    pub fn host_numa_nodes(&self) -> impl Iterator<Item = &TopologyNumaNode> {
         self.nodes.iter().filter(|node| node.is_host_memory())
     }
 
@@ -203,8 +203,8 @@ impl Topology {
     }
 
     /// Returns the name of the speed class with this index into [`Self::core_classes`].
-    pub fn class_name(&self, class: usize) -> String {
-        core_kinds::class_name(class, self.core_classes.len())
+    pub fn speed_class_name(&self, class: usize) -> String {
+        core_kinds::speed_class_name(class, self.core_classes.len())
     }
 
     /// Returns the largest number of hardware threads per core.
@@ -214,7 +214,7 @@ impl Topology {
 
     /// Returns the total size in bytes and the number of the last-level caches that the given threads can use;
     /// `None` if the sizes are unknown. If no cache is shared, the highest cache level is used.
-    pub fn llc_in_use(&self, cpus: &[CpuId]) -> Option<(u64, usize)> {
+    pub fn llc_bytes_and_count(&self, cpus: &[CpuId]) -> Option<(u64, usize)> {
         let last = self.caches.iter().rfind(|cache| cache.contains_data())?;
         let mut used: Vec<usize> = cpus
             .iter()
@@ -278,7 +278,7 @@ mod tests {
         let l3 = rome.caches.last().unwrap();
         assert_eq!((l3.level, l3.count, l3.cores), (3, 32, 4));
         assert_eq!(l3.bytes, Some(16 << 20));
-        assert_eq!(rome.llc_in_use(&[CpuId(0), CpuId(3), CpuId(4)]), Some((32 << 20, 2)));
+        assert_eq!(rome.llc_bytes_and_count(&[CpuId(0), CpuId(3), CpuId(4)]), Some((32 << 20, 2)));
     }
 
     #[test]
@@ -311,7 +311,7 @@ mod tests {
     #[test]
     fn gh200_has_numa_nodes_of_host_and_device() {
         let gh200 = described("gh200");
-        assert_eq!((gh200.nodes.len(), gh200.host_nodes().count()), (9, 1));
+        assert_eq!((gh200.nodes.len(), gh200.host_numa_nodes().count()), (9, 1));
         assert_eq!(gh200.nodes[1].device.as_deref(), Some("0009:01:00.0"));
         assert!(gh200.threads.iter().all(|thread| thread.node == Some(0)));
         assert!(gh200.nodes[1..].iter().all(|node| node.cpus.is_empty()));
@@ -335,7 +335,7 @@ mod tests {
             (Some(83_026_624 << 10), "cuda4 nvml4".to_owned())
         );
         assert_eq!(
-            (gpu.bridges.clone(), gpu.identification()),
+            (gpu.bridges.clone(), gpu.pci_ids()),
             (vec!["0000:97:01.0".to_owned()], "10de:2330".to_owned())
         );
         assert_eq!(described("mi250x").accelerators().count(), 8);

@@ -36,7 +36,7 @@ fn memory_side_caches_are_not_last_level_caches() {
     let sizes: Vec<_> = memory_mode.nodes.iter().map(|node| node.cache_bytes).collect();
     assert_eq!(sizes, [Some(1 << 30), Some(1 << 30)]);
     let cpus: Vec<CpuId> = memory_mode.threads.iter().map(|thread| thread.cpu).collect();
-    assert_eq!(memory_mode.llc_in_use(&cpus), Some((32 << 20, 2)));
+    assert_eq!(memory_mode.llc_bytes_and_count(&cpus), Some((32 << 20, 2)));
 
     let hybrid_mode = recorded("hybrid-mode");
     let levels: Vec<u32> = hybrid_mode.caches.iter().map(|cache| cache.level).collect();

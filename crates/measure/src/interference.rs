@@ -76,7 +76,7 @@ impl CpuTimeReading {
     }
 
     /// Returns the CPU time of other processes since `earlier`, in seconds.
-    pub fn other_programs_since(self, earlier: Self) -> Seconds {
+    pub fn other_programs_time_since(self, earlier: Self) -> Seconds {
         Seconds(((self.all - earlier.all) - (self.own - earlier.own)).max(0.0))
     }
 }
@@ -219,7 +219,7 @@ mod tests {
         assert_eq!(parse_busy_ticks(stat, &[0, 1]), Some(31));
         assert_eq!(parse_busy_ticks("cpu0 a", &[0]), None);
         let before = CpuTimeReading { all: 10.0, own: 2.0 };
-        let since = |all, own| CpuTimeReading { all, own }.other_programs_since(before).0;
+        let since = |all, own| CpuTimeReading { all, own }.other_programs_time_since(before).0;
         assert!((since(13.0, 4.0) - 1.0).abs() < 1e-9);
         assert_eq!(since(11.0, 4.0), 0.0);
     }

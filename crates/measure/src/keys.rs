@@ -128,7 +128,7 @@ impl Key {
 
     /// Returns the key with another role for one kind of figure; `reason` states why the role differs.
     #[doc(hidden)]
-    pub const fn except(mut self, role: Role, reason: &'static str) -> Self {
+    pub const fn with_exception(mut self, role: Role, reason: &'static str) -> Self {
         self.role = role;
         self.exception = Some(reason);
         self
@@ -184,7 +184,7 @@ pub trait Config: JsonSchema {
 }
 
 /// Concatenates the keys of several configurations, for [`config!`](crate::config); `N` is the total number.
-pub const fn join<const N: usize>(parts: &[&[Key]]) -> [Key; N] {
+pub const fn concatenate_keys<const N: usize>(parts: &[&[Key]]) -> [Key; N] {
     let mut all = [parts[0][0]; N];
     let mut part = 0;
     let mut at = 0;
@@ -454,7 +454,7 @@ macro_rules! config {
         }
 
         impl $crate::keys::Config for $struct {
-            const KEYS: &'static [$crate::keys::Key] = &$crate::keys::join::<
+            const KEYS: &'static [$crate::keys::Key] = &$crate::keys::concatenate_keys::<
                 {
                     <[&str]>::len(&[$(stringify!($name)),*])
                         $($(+ <$of as $crate::keys::Config>::KEYS.len())+)?
@@ -517,7 +517,7 @@ macro_rules! config {
     (@key [$($doc:literal),*] $name:ident [$type:ty] [$other:ident $reason:literal] []) => {
         <$type as $crate::keys::SharedKey>::KEY
             .field(stringify!($name))
-            .except($crate::keys::Role::$other, $reason)
+            .with_exception($crate::keys::Role::$other, $reason)
     };
 
     (

@@ -5,14 +5,14 @@ use crate::notice::{self, Notice};
 use crate::progress::Observer;
 use crate::record::{EventCount, Finding, Measurement, Status};
 use crate::repeat::StopReason;
-use crate::schedule::Limits;
+use crate::schedule::RunLimits;
 use std::time::Duration;
 
 /// Time limits of a run, and the time until its first measurement.
 #[derive(Debug, Clone, Copy)]
-pub struct RunTime {
+pub struct RunTiming {
     /// Limits of the whole run.
-    pub limits: Limits,
+    pub limits: RunLimits,
     /// Time from the start of the run to the first measurement; zero if setup and measurement are
     /// not separated.
     pub setup_time: Duration,
@@ -33,7 +33,7 @@ pub struct Outcome {
     pub stop: Option<StopReason>,
     /// Time limits of the run, from which [`Outcome::finish_run`] determines whether it was late;
     /// `None` if it has no limits.
-    pub time: Option<RunTime>,
+    pub time: Option<RunTiming>,
     /// Failure that ended the measurement early; figures measured before the failure are kept.
     pub failure: Option<Failure>,
     /// Hardware events during parts of the run, which the figures of the parts already take into account.
@@ -70,21 +70,21 @@ impl Outcome {
 
     /// Sets the limits of the run and the time of its setup, unless a part of the run has already
     /// set them.
-    pub fn set_run_time(&mut self, limits: &Limits, setup_time: Duration) {
-        self.time.get_or_insert(RunTime { limits: *limits, setup_time });
+    pub fn set_run_time(&mut self, limits: &RunLimits, setup_time: Duration) {
+        self.time.get_or_insert(RunTiming { limits: *limits, setup_time });
     }
 
     /// Adds a notice if the run exceeded its budget. The notice names the gauge if all figures are
     /// from one gauge.
     fn add_overrun(&mut self) {
-        let Some(RunTime { limits, setup_time }) = self.time.take() else { return };
+        let Some(RunTiming { limits, setup_time }) = self.time.take() else { return };
         if self.is_interrupted() {
             return;
         }
         let first = self.measurements.first().map_or("", |m| m.gauge.as_str());
         let is_alone = self.measurements.iter().all(|m| m.gauge == first);
         let gauge = if is_alone { first } else { "" };
-        self.notices.extend(limits.overrun(gauge, setup_time));
+        self.notices.extend(limits.overrun_notice(gauge, setup_time));
     }
 
     /// True if the user or the system ended the run before everything was measured.
@@ -159,11 +159,11 @@ mod tests {
 
     #[test]
     fn late_run_gets_one_notice() {
-        let limits = Limits::new(Duration::from_secs(2), None);
+        let limits = RunLimits::new(Duration::from_secs(2), None);
         let mut outcome = Outcome::default();
         outcome.set_run_time(&limits, Duration::from_secs(1));
         let mut part = Outcome::default();
-        part.set_run_time(&Limits::new(Duration::ZERO, None), Duration::ZERO);
+        part.set_run_time(&RunLimits::new(Duration::ZERO, None), Duration::ZERO);
         outcome.extend(part);
         clock::advance_clock(Duration::from_secs(9));
         let once = Outcome::finish_run(Ok(outcome), &SilentObserver).unwrap();
@@ -184,7 +184,7 @@ mod tests {
         let figure = Measurement::new("g", "t", "n", crate::Unit::Seconds);
         failed.measurements.push(figure.clone());
         assert_eq!(failed.ending_failure().unwrap().kind, FailureKind::Missing);
-        failed.measurements.push(figure.value(crate::record::Quoted::Single, 1.0));
+        failed.measurements.push(figure.with_value(crate::record::QuotedStatistic::Single, 1.0));
         assert_eq!(failed.ending_failure().unwrap().kind, FailureKind::Unmet);
         assert_eq!(Outcome::default().ending_failure(), None);
     }

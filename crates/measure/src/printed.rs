@@ -7,13 +7,13 @@ const MARK: &str = "\u{feff}";
 const UTF16_MARKS: [[u8; 2]; 2] = [[0xff, 0xfe], [0xfe, 0xff]];
 /// Maximum length of a line of a text that is not JSON, in bytes. The longest lines that the supported programs print
 /// have a few thousand bytes.
-pub const LONGEST_LINE: usize = 1 << 20;
+pub const MAX_LINE_BYTES: usize = 1 << 20;
 /// Largest figure; its reciprocal is the smallest figure. Squares and reciprocals of figures, and sums of many squares,
 /// are then finite, so that statistics of figures can be computed and saved.
 const LARGEST: f64 = 1e150;
 
 /// Reason why figures are suspect if the end of the output is missing.
-pub const POSSIBLY_TRUNCATED: &str = "the output may be cut";
+pub const TRUNCATION_REASON: &str = "the output may be cut";
 
 /// Decodes the bytes of a file: UTF-8 with or without a byte order mark. Bytes that are not UTF-8
 /// are replaced.

@@ -12,18 +12,18 @@ mod measurement;
 mod saved_trips;
 mod software;
 
-pub use device::{Device, DeviceKind, DeviceMemory, DeviceState, NearNetwork, PciLink};
+pub use device::{Device, DeviceKind, DeviceMemory, DeviceState, NearbyNetworkAdapter, PciLink};
 pub use ledger::{
     CounterNote, EventCount, HardwareEvent, Ledger, LedgerSource, NarrowLink, SlowLink, SourceState,
 };
 pub use machine::{
-    Cache, CacheKind, Circumstances, ClockBasis, CoreClass, Dimm, Disk, Firmware, HugePages,
-    Inherited, Machine, MachineSource, MeasuredCache, Memory, NumaNode, Pages, Processor,
-    product_name,
+    Cache, CacheKind, ClockBasis, CoreClass, Dimm, Disk, Firmware, HugePages, InheritedBinding,
+    Machine, MachineSource, MeasuredCache, Memory, NumaNode, PageSettings, Processor,
+    SystemSettings, product_name,
 };
 pub use measurement::{
-    Category, Counts, Disturbed, Limit, Measurement, PUBLISHED, Quoted, RegimeSamples, Status,
-    Traffic, Validity,
+    Category, DisturbedSample, Limit, Measurement, PUBLISHED_ENGINE, QuotedStatistic,
+    RegimeSamples, SampleUse, Status, Traffic, Validity,
 };
 pub use saved_trips::SavedRoundTrips;
 pub use software::{InstalledLibrary, MountedFileSystem, Software};
@@ -167,7 +167,7 @@ pub struct Tool {
 
 /// A value that was not measured, with its source.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Figure {
+pub struct TheoreticalValue {
     /// Value, in the unit of the field that contains the figure.
     pub value: f64,
     /// Source: `DMI`, `catalog`, `option`, or the formula.
@@ -225,7 +225,7 @@ pub fn new_id() -> String {
 }
 
 /// Formats a time in RFC 3339 with whole seconds; returns `None` before 1970 and after 9999.
-pub fn rfc3339(time: SystemTime) -> Option<String> {
+pub fn format_rfc3339(time: SystemTime) -> Option<String> {
     time.duration_since(UNIX_EPOCH).ok()?;
     let mut text = String::new();
     write!(text, "{}", humantime::format_rfc3339_seconds(time)).ok()?;
@@ -239,7 +239,7 @@ pub fn parse_rfc3339(text: &str) -> Option<SystemTime> {
 
 /// Returns the current time in RFC 3339 with whole seconds.
 pub fn now_rfc3339() -> String {
-    rfc3339(SystemTime::now()).unwrap_or_else(|| "1970-01-01T00:00:00Z".to_owned())
+    format_rfc3339(SystemTime::now()).unwrap_or_else(|| "1970-01-01T00:00:00Z".to_owned())
 }
 
 #[cfg(test)]
@@ -287,9 +287,9 @@ mod tests {
     #[test]
     fn rfc3339_times_round_trip() {
         let time = UNIX_EPOCH + std::time::Duration::from_secs(1_763_714_786);
-        assert_eq!(rfc3339(time).unwrap(), "2025-11-21T08:46:26Z");
+        assert_eq!(format_rfc3339(time).unwrap(), "2025-11-21T08:46:26Z");
         assert_eq!(parse_rfc3339("2025-11-21T08:46:26Z"), Some(time));
-        assert_eq!(rfc3339(UNIX_EPOCH - std::time::Duration::from_secs(1)), None);
+        assert_eq!(format_rfc3339(UNIX_EPOCH - std::time::Duration::from_secs(1)), None);
     }
 
     #[test]

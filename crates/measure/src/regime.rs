@@ -59,24 +59,24 @@ impl Regime {
 }
 
 /// True if the time is short enough to be a round trip of a cache line.
-pub fn is_line_round_trip(round_trip: f64) -> bool {
+pub fn is_cache_line_round_trip(round_trip: f64) -> bool {
     round_trip > 0.0 && round_trip <= MAX_ROUND_TRIP
 }
 
 /// Returns the regimes in a set of round trips, shortest first. The result is empty if no two round trips are similar,
 /// and if all times are too long to be round trips of a cache line.
 pub fn find_regimes(round_trips: &[f64]) -> Vec<Regime> {
-    regimes_with_known(round_trips, &[])
+    find_regimes_with_known(round_trips, &[])
 }
 
 /// Returns the logarithms of those times that can be round trips of a cache line.
 fn logs(trips: &[f64]) -> Vec<f64> {
-    trips.iter().copied().filter(|trip| is_line_round_trip(*trip)).map(f64::ln).collect()
+    trips.iter().copied().filter(|trip| is_cache_line_round_trip(*trip)).map(f64::ln).collect()
 }
 
 /// Returns the regimes in a set of round trips, shortest first. The round trips `known` from other
 /// runs help to separate the regimes. Regimes that occur only in `known` are omitted.
-pub fn regimes_with_known(round_trips: &[f64], known: &[f64]) -> Vec<Regime> {
+pub fn find_regimes_with_known(round_trips: &[f64], known: &[f64]) -> Vec<Regime> {
     let own = logs(round_trips);
     let mut all = [own.clone(), logs(known)].concat();
     all.sort_by(f64::total_cmp);
@@ -233,9 +233,9 @@ mod tests {
         // other runs are left out.
         let known = histogram(3, &[(10, 115.0, 1.05), (10, 390.0, 1.05), (10, 900.0, 1.05)]);
         let own = [118e-9, 400e-9, 395e-9];
-        assert_eq!(regimes_with_known(&own, &known).len(), 2);
-        assert_eq!(regime_index(&regimes_with_known(&own, &known), 395e-9, 400e-9), Some(1));
-        assert_eq!(regimes_with_known(&[115e-9; 6], &known).len(), 1);
+        assert_eq!(find_regimes_with_known(&own, &known).len(), 2);
+        assert_eq!(regime_index(&find_regimes_with_known(&own, &known), 395e-9, 400e-9), Some(1));
+        assert_eq!(find_regimes_with_known(&[115e-9; 6], &known).len(), 1);
     }
 
     #[test]

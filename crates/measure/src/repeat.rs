@@ -2,7 +2,7 @@
 //! up, or the requested number of samples was taken.
 
 use crate::Fraction;
-use crate::stats::{Better, Summary};
+use crate::stats::{BetterDirection, Summary};
 use std::fmt;
 use std::time::Duration;
 
@@ -56,7 +56,7 @@ impl StopRule {
         &self,
         figures: &[&[f64]],
         elapsed: Duration,
-        better: Better,
+        better: BetterDirection,
     ) -> Option<StopReason> {
         let n = figures.iter().map(|samples| samples.len()).min().unwrap_or(0);
         if let Some(exact_samples) = self.exact_samples {
@@ -70,7 +70,7 @@ impl StopRule {
             .then_some(StopReason::Stable)
     }
 
-    fn is_stable(&self, samples: &[f64], better: Better) -> bool {
+    fn is_stable(&self, samples: &[f64], better: BetterDirection) -> bool {
         let first_half = Summary::from_samples(&samples[..samples.len() / 2], better);
         let all = Summary::from_samples(samples, better);
         let (Some(first_half), Some(all)) = (first_half, all) else { return false };
@@ -100,8 +100,9 @@ mod tests {
     #[test]
     fn stable_samples_end_repetition_after_minimum_time() {
         let steady = vec![100.0; 12];
-        let decide =
-            |seconds| rule().stop_reason(&[&steady], Duration::from_secs(seconds), Better::Higher);
+        let decide = |seconds| {
+            rule().stop_reason(&[&steady], Duration::from_secs(seconds), BetterDirection::Higher)
+        };
         assert_eq!(decide(0), None);
         assert_eq!(decide(2), Some(StopReason::Stable));
     }
@@ -112,7 +113,11 @@ mod tests {
         let rising: Vec<f64> = (0..40).map(|i| 100.0 + f64::from(i)).collect();
         for samples in [&scattered, &rising] {
             let decide = |seconds| {
-                rule().stop_reason(&[samples], Duration::from_secs(seconds), Better::Higher)
+                rule().stop_reason(
+                    &[samples],
+                    Duration::from_secs(seconds),
+                    BetterDirection::Higher,
+                )
             };
             assert_eq!(decide(5), None);
             assert_eq!(decide(10), Some(StopReason::Budget));
@@ -123,9 +128,9 @@ mod tests {
     fn requested_samples_are_taken_after_the_time_limit() {
         let rule = StopRule { exact_samples: Some(3), ..rule() };
         let late = Duration::from_secs(100);
-        assert_eq!(rule.stop_reason(&[&[1.0, 2.0]], late, Better::Higher), None);
+        assert_eq!(rule.stop_reason(&[&[1.0, 2.0]], late, BetterDirection::Higher), None);
         assert_eq!(
-            rule.stop_reason(&[&[1.0, 2.0, 3.0]], late, Better::Higher),
+            rule.stop_reason(&[&[1.0, 2.0, 3.0]], late, BetterDirection::Higher),
             Some(StopReason::Samples)
         );
     }

@@ -10,7 +10,7 @@ pub use one_regime::{CellSamples, SamplesByRegime};
 use crate::clock;
 use crate::interference::Cause;
 use crate::regime::{self, Regime};
-use crate::stats::{self, Better};
+use crate::stats::{self, BetterDirection};
 use std::collections::BTreeMap;
 
 /// Minimum number of samples for statistics of a regime.
@@ -181,19 +181,19 @@ impl RegimeGroup {
         &self,
         samples: &[Sample],
         part: usize,
-        better: Better,
+        better: BetterDirection,
         value_of: &dyn Fn(f64) -> f64,
     ) -> f64 {
         let values = self.all.iter().map(|i| value_of(samples[*i].seconds[part]));
         match better {
-            Better::Higher => values.fold(f64::NEG_INFINITY, f64::max),
-            Better::Lower => values.fold(f64::INFINITY, f64::min),
+            BetterDirection::Higher => values.fold(f64::NEG_INFINITY, f64::max),
+            BetterDirection::Lower => values.fold(f64::INFINITY, f64::min),
         }
     }
 
     /// Returns the number of disturbed samples of a part. The flag is true if they count, because
     /// too few samples are undisturbed.
-    pub fn disturbed(&self, samples: &[Sample], part: usize) -> (usize, bool) {
+    pub fn disturbed_count(&self, samples: &[Sample], part: usize) -> (usize, bool) {
         let disturbed = self.all.iter().filter(|i| samples[**i].is_disturbed_in(part)).count();
         (disturbed, disturbed > 0 && self.counted_indices(part).len() == self.all.len())
     }
@@ -223,7 +223,7 @@ pub fn assign_regimes(samples: &[Sample]) -> RegimeAssignment {
 /// runs between the same CPUs.
 pub fn assign_regimes_with_known(samples: &[Sample], known: &[f64]) -> RegimeAssignment {
     let trips = sample_trips(samples.iter().skip(1));
-    let regimes = (!known.is_empty()).then(|| regime::regimes_with_known(&trips, known));
+    let regimes = (!known.is_empty()).then(|| regime::find_regimes_with_known(&trips, known));
     let regimes = regimes.as_deref();
     assign_regimes_with(
         samples,
@@ -312,9 +312,9 @@ impl RegimeAssignment {
     }
 
     /// Returns the reason why interference makes the figure of a part suspect; `None` if it does
-    /// not. `group` contains the samples of the figure's regime, and `what` is [`PASSES`] or
-    /// [`SAMPLES`]. In a `guest`, the hypervisor may be the cause.
-    pub fn doubt(
+    /// not. `group` contains the samples of the figure's regime, and `what` is [`PASS_NOUN`] or
+    /// [`SAMPLE_NOUN`]. In a `guest`, the hypervisor may be the cause.
+    pub fn interference_doubt(
         &self,
         samples: &[Sample],
         group: &RegimeGroup,
@@ -323,7 +323,7 @@ impl RegimeAssignment {
         guest: bool,
     ) -> Option<String> {
         let NounForms { one, several } = what;
-        let (disturbed, for_lack) = group.disturbed(samples, part);
+        let (disturbed, for_lack) = group.disturbed_count(samples, part);
         if let Some(unknown_regime) = self.unknown_regime {
             let why = match (unknown_regime, guest) {
                 (UnknownRegime::Changed, true) => {
@@ -379,9 +379,9 @@ impl NounForms {
 }
 
 /// Noun for samples that are passes over the arrays.
-pub const PASSES: NounForms = NounForms { one: "pass", several: "passes" };
+pub const PASS_NOUN: NounForms = NounForms { one: "pass", several: "passes" };
 /// Noun for samples in general.
-pub const SAMPLES: NounForms = NounForms { one: "sample", several: "samples" };
+pub const SAMPLE_NOUN: NounForms = NounForms { one: "sample", several: "samples" };
 
 /// Returns the numbers of the clean rounds. A round contains one sample of each cell. It is clean
 /// if no watched cell was disturbed and all watched cells were in the same regime. If there are

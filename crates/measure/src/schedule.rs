@@ -25,7 +25,7 @@ use crate::notice::{Notice, NoticeId};
 use crate::progress::Observer;
 use crate::repeat::{StopReason, StopRule};
 use crate::samples::{self, Sample};
-use crate::stats::Better;
+use crate::stats::BetterDirection;
 use shuffle::Shuffler;
 use std::time::{Duration, Instant};
 
@@ -58,7 +58,7 @@ const DECISION: Duration = Duration::from_millis(1500);
 
 /// Limits of a run: time and number of samples.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Limits {
+pub struct RunLimits {
     /// Start of the run, including its setup. With a budget of the user, the start of the command.
     pub started: Instant,
     /// Time budget of the whole run.
@@ -72,7 +72,7 @@ pub struct Limits {
     pub is_set_by_user: bool,
 }
 
-impl Limits {
+impl RunLimits {
     /// Returns the limits of a run that starts now.
     pub fn new(budget: Duration, samples: Option<usize>) -> Self {
         Self {
@@ -105,7 +105,7 @@ impl Limits {
 
     /// Returns the time for the next of `left` remaining parts of equal length; zero if the budget
     /// is used up.
-    pub fn next_share(&self, left: usize) -> Duration {
+    pub fn next_part_time(&self, left: usize) -> Duration {
         self.budget.saturating_sub(self.elapsed()) / left.max(1) as u32
     }
 
@@ -123,7 +123,7 @@ impl Limits {
 
     /// True if a prediction must use what it has measured so far, because a budget can be refused
     /// only soon after the start of the command.
-    pub fn must_decide(&self) -> bool {
+    pub fn must_end_prediction(&self) -> bool {
         self.must_be_kept() && self.elapsed() >= DECISION
     }
 
@@ -136,7 +136,7 @@ impl Limits {
     /// Returns a notice if the run exceeded its budget by more than the grace time. Returns `None`
     /// otherwise, and if the user requested a number of samples. `setup_time` is the time of the
     /// setup; zero if setup and measurement are not separated.
-    pub(crate) fn overrun(&self, gauge: &str, setup_time: Duration) -> Option<Notice> {
+    pub(crate) fn overrun_notice(&self, gauge: &str, setup_time: Duration) -> Option<Notice> {
         let elapsed = self.elapsed();
         if self.samples.is_some() || elapsed <= self.budget + self.grace() {
             return None;
@@ -171,7 +171,7 @@ pub type Latest<'a> = &'a dyn Fn(&[Vec<Sample>]) -> String;
 pub struct Schedule {
     policy: RepetitionPolicy,
     /// Time and number of samples of the run.
-    pub limits: Limits,
+    pub limits: RunLimits,
     /// Samples of each cell in order of time, beginning with the warm-up; empty for a cell that was not measured.
     pub samples: Vec<Vec<Sample>>,
     active: Vec<usize>,
@@ -182,7 +182,7 @@ pub struct Schedule {
 
 impl Schedule {
     /// Returns a schedule of `cells` cells.
-    pub fn new(policy: RepetitionPolicy, limits: Limits, cells: usize) -> Self {
+    pub fn new(policy: RepetitionPolicy, limits: RunLimits, cells: usize) -> Self {
         Self {
             shuffler: Shuffler::new(policy.seed),
             policy,
@@ -459,7 +459,7 @@ impl Schedule {
         let rates: Vec<Vec<f64>> =
             (0..parts).map(|part| group.values(samples, part, &|seconds| 1.0 / seconds)).collect();
         let slices: Vec<&[f64]> = rates.iter().map(Vec::as_slice).collect();
-        rule.stop_reason(&slices, elapsed, Better::Higher) == Some(StopReason::Stable)
+        rule.stop_reason(&slices, elapsed, BetterDirection::Higher) == Some(StopReason::Stable)
     }
 }
 

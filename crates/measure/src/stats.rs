@@ -10,7 +10,7 @@ use std::f64::consts::FRAC_PI_2;
 
 /// Direction of better values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Better {
+pub enum BetterDirection {
     /// Higher values are better, e.g. rates.
     Higher,
     /// Lower values are better, e.g. times.
@@ -39,14 +39,14 @@ pub struct Summary {
 
 impl Summary {
     /// Returns the statistics of `samples`; `None` if there are no samples or one of the samples is not finite.
-    pub fn from_samples(samples: &[f64], better: Better) -> Option<Self> {
+    pub fn from_samples(samples: &[f64], better: BetterDirection) -> Option<Self> {
         if samples.is_empty() || samples.iter().any(|x| !x.is_finite()) {
             return None;
         }
         let sorted = sorted(samples);
         let best = match better {
-            Better::Higher => sorted[sorted.len() - 1],
-            Better::Lower => sorted[0],
+            BetterDirection::Higher => sorted[sorted.len() - 1],
+            BetterDirection::Lower => sorted[0],
         };
         Some(Self {
             n: sorted.len(),
@@ -228,14 +228,14 @@ mod tests {
 
     #[test]
     fn empty_and_nan_samples_have_no_summary() {
-        assert_eq!(Summary::from_samples(&[], Better::Higher), None);
-        assert_eq!(Summary::from_samples(&[1.0, f64::NAN], Better::Higher), None);
+        assert_eq!(Summary::from_samples(&[], BetterDirection::Higher), None);
+        assert_eq!(Summary::from_samples(&[1.0, f64::NAN], BetterDirection::Higher), None);
     }
 
     proptest! {
         #[test]
         fn summary_values_are_ordered(xs in proptest::collection::vec(1e-3f64..1e3, 1..60)) {
-            let s = Summary::from_samples(&xs, Better::Higher).unwrap();
+            let s = Summary::from_samples(&xs, BetterDirection::Higher).unwrap();
             prop_assert!(s.p05 <= s.median && s.median <= s.p95 && s.p95 <= s.best);
             if let Some([lo, hi]) = s.ci95 {
                 prop_assert!(lo <= s.median && s.median <= hi);

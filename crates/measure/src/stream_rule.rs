@@ -69,7 +69,7 @@ fn last_level(machine: &Machine) -> Option<&Cache> {
 }
 
 /// Returns the size of one last-level cache of a machine.
-pub fn last_level_cache(machine: &Machine) -> CacheCapacity {
+pub fn last_level_cache_capacity(machine: &Machine) -> CacheCapacity {
     let reported = last_level(machine).and_then(|cache| cache.bytes).map(Bytes);
     CacheCapacity::new(reported, machine.measured_cache.as_ref())
 }
@@ -78,7 +78,7 @@ pub fn last_level_cache(machine: &Machine) -> CacheCapacity {
 /// unknown.
 pub fn min_array_bytes(machine: &Machine) -> Option<Bytes> {
     let count = last_level(machine).map_or(1, |last| last.count);
-    let caches = last_level_cache(machine).bytes()?.as_f64() * f64::from(count);
+    let caches = last_level_cache_capacity(machine).bytes()?.as_f64() * f64::from(count);
     Some(Bytes(((MIN_CACHE_MULTIPLE * caches) as u64).max(8 * MIN_ARRAY_ELEMENTS)))
 }
 

@@ -2,7 +2,7 @@
 //! better. The module formats numbers with a unit, for sentences ([`Unit::in_words`]) and for
 //! columns ([`ScaledUnit`]), and parses unit symbols with prefixes.
 
-use crate::stats::Better;
+use crate::stats::BetterDirection;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -85,17 +85,17 @@ impl Unit {
 
     /// Returns the direction in which values are better: lower for times, higher for rates; `None`
     /// for factors, which have no such direction.
-    pub fn direction(self) -> Option<Better> {
+    pub fn direction(self) -> Option<BetterDirection> {
         match self {
-            Self::Seconds => Some(Better::Lower),
+            Self::Seconds => Some(BetterDirection::Lower),
             Self::Factor => None,
-            _ => Some(Better::Higher),
+            _ => Some(BetterDirection::Higher),
         }
     }
 
     /// Returns the direction in which values are better; `Higher` for factors.
-    pub fn better(self) -> Better {
-        self.direction().unwrap_or(Better::Higher)
+    pub fn better(self) -> BetterDirection {
+        self.direction().unwrap_or(BetterDirection::Higher)
     }
 }
 

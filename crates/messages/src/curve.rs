@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Point of a curve: size in bytes, and time of a message in seconds.
-pub type CurvePoint = (u64, f64);
+pub type MessageCurvePoint = (u64, f64);
 
 /// Properties of a whole curve.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -34,10 +34,10 @@ pub struct MessageCurve {
 
 impl MessageCurve {
     /// Analyses points in ascending order of sizes. The library sends messages below `limit` eagerly.
-    pub fn from_points(points: &[CurvePoint], limit: Option<&EagerLimit>) -> Self {
+    pub fn from_points(points: &[MessageCurvePoint], limit: Option<&EagerLimit>) -> Self {
         let bytes = limit.map(|limit| limit.bytes);
         let dips = dips(points, bytes);
-        let sound: Vec<CurvePoint> =
+        let sound: Vec<MessageCurvePoint> =
             points.iter().copied().filter(|(size, _)| *size > 0 && !dips.contains(size)).collect();
         let switches = switches(&sound);
         // A range of sizes ends at a change of the protocol and at a jump.
@@ -103,19 +103,19 @@ const DIP: f64 = 1.3;
 const FIT_POINTS: usize = 4;
 
 /// True if `limit` is between two consecutive sizes.
-fn is_between(limit: Option<u64>, last: &CurvePoint, next: &CurvePoint) -> bool {
+fn is_between(limit: Option<u64>, last: &MessageCurvePoint, next: &MessageCurvePoint) -> bool {
     limit.is_some_and(|limit| (last.0 + 1..=next.0).contains(&limit))
 }
 
 /// Returns the jumps of a curve without dips, in ascending order of sizes. At a jump, the time exceeds the prediction
 /// from the smaller sizes, and the prediction from the larger sizes exceeds the times of the smaller sizes.
-fn switches(points: &[CurvePoint]) -> Vec<CurveJump> {
+fn switches(points: &[MessageCurvePoint]) -> Vec<CurveJump> {
     let all = (1..points.len()).map(|i| switch_at(points, i));
     all.filter(|switch| switch.leap > LEAP).collect()
 }
 
 /// Returns the jump at the point with index `i`.
-fn switch_at(points: &[CurvePoint], i: usize) -> CurveJump {
+fn switch_at(points: &[MessageCurvePoint], i: usize) -> CurveJump {
     let above = lines(&points[i..]).map(|line| line.at(points[i - 1].0));
     let stays = above.reduce(f64::min).unwrap_or(0.0) / points[i - 1].1;
     CurveJump { bytes: points[i].0, leap: (points[i].1 / from_below(points, i)).min(stays) }
@@ -130,7 +130,7 @@ struct Line {
 impl Line {
     /// Fits a line to points by least squares of (t0 + s / r - t) / t, so that small sizes count as much as large ones.
     /// If the times decrease with the size, the line is horizontal.
-    fn through(points: &[CurvePoint]) -> Self {
+    fn through(points: &[MessageCurvePoint]) -> Self {
         // Unknowns t0 and 1/r; each row is (1/t, s/t) and must be 1.
         let mut aa = 0.0;
         let mut ab = 0.0;
@@ -163,14 +163,14 @@ impl Line {
 /// Returns lines that predict the times of smaller sizes from the first points of a curve: a line through two points,
 /// and a line through [`FIT_POINTS`] points. A noisy size distorts the first line; a jump among the points distorts the
 /// second.
-fn lines(points: &[CurvePoint]) -> impl Iterator<Item = Line> {
+fn lines(points: &[MessageCurvePoint]) -> impl Iterator<Item = Line> {
     let counts =
         [2, FIT_POINTS.min(points.len())].into_iter().filter(|n| (2..=points.len()).contains(n));
     counts.map(|n| Line::through(&points[..n]))
 }
 
 /// Returns the time that is expected at index `i` from the smaller sizes: the maximum that the model allows.
-fn from_below(points: &[CurvePoint], i: usize) -> f64 {
+fn from_below(points: &[MessageCurvePoint], i: usize) -> f64 {
     let size = points[i].0 as f64;
     let (below, time) = points[i - 1];
     // The line through the last two sizes, or through the origin if there is only one size. The result is at least the
@@ -184,14 +184,15 @@ fn from_below(points: &[CurvePoint], i: usize) -> f64 {
 
 /// Returns the sizes that take far longer than expected from the sizes on both sides, in ascending order. The
 /// predictions do not combine sizes below and above the library's eager `limit`.
-pub fn dips(points: &[CurvePoint], limit: Option<u64>) -> Vec<u64> {
-    let points: Vec<CurvePoint> = points.iter().copied().filter(|(bytes, _)| *bytes > 0).collect();
+pub fn dips(points: &[MessageCurvePoint], limit: Option<u64>) -> Vec<u64> {
+    let points: Vec<MessageCurvePoint> =
+        points.iter().copied().filter(|(bytes, _)| *bytes > 0).collect();
     let protocols = points.chunk_by(|last, next| !is_between(limit, last, next));
     protocols.flat_map(dips_within).collect()
 }
 
 /// Returns the dips among sizes with the same protocol.
-fn dips_within(points: &[CurvePoint]) -> Vec<u64> {
+fn dips_within(points: &[MessageCurvePoint]) -> Vec<u64> {
     let mut points = points.to_vec();
     let mut found = Vec::new();
     // The deepest dip is removed before the next is searched, because a dip distorts the predictions for its
@@ -209,7 +210,7 @@ fn dips_within(points: &[CurvePoint]) -> Vec<u64> {
 
 /// Returns the ratio of the time at an inner point to the predictions from the smaller and from the larger sizes. The
 /// smaller of the two ratios is returned, because a jump after which times stay higher is not a dip.
-fn depth(points: &[CurvePoint], i: usize) -> f64 {
+fn depth(points: &[MessageCurvePoint], i: usize) -> f64 {
     let (b0, t0) = points[i - 1];
     let (b1, t1) = points[i];
     let (b2, t2) = points[i + 1];
@@ -222,7 +223,7 @@ fn depth(points: &[CurvePoint], i: usize) -> f64 {
 }
 
 /// Fits the model to the sizes of one protocol; `None` if there are too few sizes.
-fn fit(points: &[CurvePoint]) -> Option<HockneyFit> {
+fn fit(points: &[MessageCurvePoint]) -> Option<HockneyFit> {
     if points.len() < FIT_POINTS || points.iter().any(|(_, t)| !t.is_finite() || *t <= 0.0) {
         return None;
     }
@@ -265,7 +266,7 @@ mod tests {
         2.949, 4.417, 5.063, 7.556, 10.748, 18.087, 34.505, 104.831, 312.951, 635.629,
     ];
 
-    fn curve(microseconds: &[f64]) -> Vec<CurvePoint> {
+    fn curve(microseconds: &[f64]) -> Vec<MessageCurvePoint> {
         microseconds.iter().enumerate().map(|(i, t)| (1 << i, t * 1e-6)).collect()
     }
 
@@ -273,7 +274,7 @@ mod tests {
         EagerLimit { bytes: 4096, variable: "btl_vader_eager_limit".to_owned() }
     }
 
-    fn leaps(points: &[CurvePoint]) -> Vec<u64> {
+    fn leaps(points: &[MessageCurvePoint]) -> Vec<u64> {
         MessageCurve::from_points(points, None).switches.iter().map(|switch| switch.bytes).collect()
     }
 
@@ -344,7 +345,7 @@ mod tests {
     fn saturating_rate_has_no_dip_or_protocol_change() {
         // Times of Open MPI's windows of messages within a node, from these bandwidths in GB/s for 4 KiB and more.
         let rates = [2.24, 3.8, 5.74, 8.28, 10.64, 10.65, 12.48, 11.7, 11.89, 12.83, 12.89];
-        let points: Vec<CurvePoint> = rates
+        let points: Vec<MessageCurvePoint> = rates
             .iter()
             .enumerate()
             .map(|(i, rate)| (4096 << i, (4096 << i) as f64 / (rate * 1e9)))
@@ -355,7 +356,7 @@ mod tests {
     proptest! {
         #[test]
         fn hockney_model_is_recovered_from_its_curve(t0 in 1e-7f64..1e-4, rate in 1e8f64..1e11) {
-            let points: Vec<CurvePoint> =
+            let points: Vec<MessageCurvePoint> =
                 (0..23).map(|i| (1u64 << i, t0 + (1u64 << i) as f64 / rate)).collect();
             prop_assert!(leaps(&points).is_empty() && dips(&points, None).is_empty());
             let fits = MessageCurve::from_points(&points, None).hockney;

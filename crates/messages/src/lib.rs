@@ -30,8 +30,8 @@ pub use plan::{MessageRequest, MessagesPlan, MpiRequest, RankPairs};
 
 use crate::osu::OsuReader;
 use nodegauge_gauge::readers::Reader;
-use nodegauge_gauge::view::{Reach, Section};
-use nodegauge_gauge::{Detail, Gauge, Headline, PlannedRun, Site, SummaryRequest};
+use nodegauge_gauge::view::{AttainableValue, Section};
+use nodegauge_gauge::{Detail, Gauge, Headline, MeasuredNode, PlannedRun, SummaryRequest};
 use nodegauge_measure::Failure;
 use nodegauge_measure::keys::ConfigKind;
 use nodegauge_measure::record::{Category, Measurement, Record};
@@ -44,9 +44,9 @@ pub const TEST: &str = "mpi";
 pub const TRANSPORT_TEST: &str = "transport";
 
 /// Gauge of message latency, bandwidth, message rate and collectives.
-pub struct Messages;
+pub struct MessageGauge;
 
-impl Gauge for Messages {
+impl Gauge for MessageGauge {
     fn name(&self) -> &'static str {
         GAUGE
     }
@@ -55,7 +55,7 @@ impl Gauge for Messages {
         true
     }
 
-    fn kinds(&self) -> Vec<ConfigKind> {
+    fn figure_kinds(&self) -> Vec<ConfigKind> {
         vec![
             ConfigKind::from_config::<MessageConfig>(GAUGE, &[TEST, TRANSPORT_TEST])
                 .with_headlines(&["latency", "bw"]),
@@ -64,7 +64,7 @@ impl Gauge for Messages {
 
     fn summary_plan(
         &self,
-        site: &Site,
+        site: &MeasuredNode,
         ask: &SummaryRequest<'_>,
     ) -> Result<Option<Box<dyn PlannedRun>>, Failure> {
         Ok(Some(Box::new(MessagesPlan::summary_plan(site, ask)?)))
@@ -83,11 +83,11 @@ impl Gauge for Messages {
         })]
     }
 
-    fn reach(&self, _: &Record, figure: &Measurement) -> Option<Reach> {
+    fn reach(&self, _: &Record, figure: &Measurement) -> Option<AttainableValue> {
         let floor = figure.read_config::<MessageConfig>().floor;
         let floor = floor.filter(LowerBoundConfig::is_bound)?;
         let basis = "shared memory between these cores, without MPI".to_owned();
-        Some(Reach { value: floor.value, basis })
+        Some(AttainableValue { value: floor.value, basis })
     }
 
     fn conclusion(&self, record: &Record) -> Option<String> {

@@ -9,9 +9,9 @@ use crate::pattern::{Participants, Pattern};
 use crate::probe::start::{StartReport, Starter, error_tail};
 use nodegauge_measure::record::Measurement;
 use nodegauge_measure::schedule::shuffle::Shuffler;
-use nodegauge_os::{OtherUsers, check_rights, describe_exit_status, wait_without_limit};
+use nodegauge_os::{OtherUserRights, check_rights, describe_exit_status, wait_without_limit};
 use nodegauge_placement::Distance;
-use nodegauge_toolchain::mpi::without_explanations;
+use nodegauge_toolchain::mpi::shorten_launcher_error;
 use nodegauge_toolchain::program::{self, ProgramJob};
 use nodegauge_toolchain::{ChildEnd, KillReason};
 use rustix::fs::FileType;
@@ -151,10 +151,10 @@ pub(crate) fn check_hosts(
 /// Checks a host. Returns the reason as an error if the probe cannot be started on the host.
 fn check_host(mpi: &Starter<'_>, host: &str, ended: &AtomicBool) -> Result<(), String> {
     let launch = Launch::new(RankLocations::Hosts(vec![host.to_owned()]), None, Vec::new());
-    let parts = mpi.probe().map(path_parts).unwrap_or_default();
+    let parts = mpi.probe_path().map(path_parts).unwrap_or_default();
     let mut arguments = vec!["-c".to_owned(), STAT_FORMAT.to_owned()];
     arguments.extend(parts.iter().map(|part| part.display().to_string()));
-    let run = mpi.program(&launch, STAT, &arguments).map_err(|error| error.to_string())?;
+    let run = mpi.program_job(&launch, STAT, &arguments).map_err(|error| error.to_string())?;
     let run = ProgramJob { limit: RESPONSE_TIMEOUT, ..run };
     let output =
         program::run(&run, &|| ended.load(Ordering::Relaxed)).map_err(|error| error.to_string())?;
@@ -163,7 +163,7 @@ fn check_host(mpi: &Starter<'_>, host: &str, ended: &AtomicBool) -> Result<(), S
             return check_path(&parts, &output.stdout);
         }
         ChildEnd::Exited(status) => {
-            let words = error_tail(&without_explanations(&output.stderr));
+            let words = error_tail(&shorten_launcher_error(&output.stderr));
             format!("{}: {}", describe_exit_status(status), words.replace('\n', " "))
         }
         ChildEnd::Killed(KillReason::TimedOut) => {
@@ -200,7 +200,7 @@ fn check_path(parts: &[PathBuf], printed: &str) -> Result<(), String> {
             let wanted = if is_program { "regular file" } else { "folder" };
             return Err(format!("{} is not a {wanted}", part.display()));
         }
-        check_rights(owner, mode, OtherUsers::MayAdd, part).map_err(|why| why.to_string())?;
+        check_rights(owner, mode, OtherUserRights::MayAdd, part).map_err(|why| why.to_string())?;
     }
     Ok(())
 }
@@ -224,7 +224,7 @@ mod tests {
     fn probe_is_started_only_from_a_private_path() {
         let parts = path_parts(Path::new("/tmp/private/probe"));
         assert_eq!(parts.len(), 4);
-        let own = nodegauge_os::effective_user();
+        let own = nodegauge_os::effective_user_id();
         let lines = |modes: [(u32, u32); 4]| {
             let line = |(owner, mode): (u32, u32)| format!("nodegauge:{owner}:{mode:x}\n");
             modes.map(line).concat()

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// Buffers for the messages of a window: one buffer for all messages, or one buffer per message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Buffers {
+pub enum WindowBuffers {
     /// One buffer, as in the OSU micro-benchmarks by default; rates within a node are then cache rates.
     #[default]
     Single,
@@ -18,7 +18,7 @@ pub enum Buffers {
     Multiple,
 }
 
-names!(Buffers, "buffers", Single = "single", Multiple = "multiple");
+names!(WindowBuffers, "buffers", Single = "single", Multiple = "multiple");
 
 /// Interval between readings of the clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -93,7 +93,7 @@ pub struct MessageOptions {
     /// Exact number of batches.
     pub samples: Option<u32>,
     /// Time limit per size, for all starts together.
-    pub size_limit: Duration,
+    pub size_time_limit: Duration,
     /// Time limit for all sizes, patterns, pairs and transports; the limit per size is shortened if necessary.
     pub budget: Option<Budget>,
     /// Number of starts of the ranks on this node, unless the number of samples or iterations is fixed. In each start,
@@ -101,7 +101,7 @@ pub struct MessageOptions {
     /// about 10 %.
     pub starts: u32,
     /// Buffers for the messages of a window.
-    pub buffers: Buffers,
+    pub buffers: WindowBuffers,
     /// Number of rounds per size in which the data is verified.
     pub validation_rounds: u32,
     /// Numbers of threads in `latency_mt`; `None` for 1:2 if there are enough CPUs.
@@ -115,7 +115,7 @@ pub struct MessageOptions {
 }
 
 /// Default maximum size of a rank's buffer in bytes, as in the OSU micro-benchmarks (`-M`).
-pub const MEMORY_LIMIT: u64 = 512 << 20;
+pub const DEFAULT_BUFFER_LIMIT: u64 = 512 << 20;
 
 impl Default for MessageOptions {
     fn default() -> Self {
@@ -128,14 +128,14 @@ impl Default for MessageOptions {
             like_osu: false,
             warm_up: None,
             samples: None,
-            size_limit: Duration::from_millis(250),
+            size_time_limit: Duration::from_millis(250),
             budget: None,
             starts: 3,
-            buffers: Buffers::Single,
+            buffers: WindowBuffers::Single,
             validation_rounds: 1,
             threads: None,
             timing: Timing::Batch,
-            memory_limit: MEMORY_LIMIT,
+            memory_limit: DEFAULT_BUFFER_LIMIT,
             as_root: false,
         }
     }
@@ -169,7 +169,7 @@ impl MessageOptions {
         self.patterns.retain(|pattern| !pattern.valid_sizes(&asked).is_empty());
         if let Some(pattern) = none.filter(|_| has_named_patterns || self.patterns.is_empty()) {
             let min = pattern.usual_sizes()[0];
-            let wanted = match pattern.row().size_multiple {
+            let wanted = match pattern.properties().size_multiple {
                 1 => "larger sizes".to_owned(),
                 multiple => format!("multiples of {}", Bytes(multiple)),
             };
@@ -191,8 +191,8 @@ impl MessageOptions {
     /// a rank.
     pub(crate) fn buffer_message_counts(&self, pattern: Pattern, ranks: u64) -> (u64, u64) {
         let buffers = match self.buffers {
-            Buffers::Single => 1,
-            Buffers::Multiple => u64::from(self.window),
+            WindowBuffers::Single => 1,
+            WindowBuffers::Multiple => u64::from(self.window),
         };
         pattern.buffer_message_counts(ranks, buffers)
     }
@@ -200,7 +200,7 @@ impl MessageOptions {
     /// Returns the selected patterns with these kinds of participants.
     pub(crate) fn patterns_with(&self, wanted: &[Participants]) -> Vec<Pattern> {
         let mut patterns = self.patterns.clone();
-        patterns.retain(|pattern| wanted.contains(&pattern.row().participants));
+        patterns.retain(|pattern| wanted.contains(&pattern.properties().participants));
         patterns
     }
 

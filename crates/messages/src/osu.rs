@@ -11,4 +11,4 @@ mod title;
 
 pub use output::OsuOutput;
 pub(crate) use reader::OsuReader;
-pub use reference::{OsuPrograms, ROUNDS, SIZE_LIMIT};
+pub use reference::{DEFAULT_ROUNDS, OsuPrograms, SIZE_TIME_LIMIT};

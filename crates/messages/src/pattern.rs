@@ -42,7 +42,7 @@ pub(crate) enum BlockBuffers {
 }
 
 /// Properties of a pattern.
-pub(crate) struct PatternRow {
+pub(crate) struct PatternProperties {
     /// Name in options, records and the probe.
     name: &'static str,
     /// Ranks that take part in an operation.
@@ -66,7 +66,7 @@ pub(crate) struct PatternRow {
 }
 
 /// Base row of patterns in which pairs of ranks exchange single messages.
-const TIME: PatternRow = PatternRow {
+const TIME: PatternProperties = PatternProperties {
     name: "",
     participants: Participants::Pair,
     ways: None,
@@ -79,7 +79,7 @@ const TIME: PatternRow = PatternRow {
     title: "",
 };
 /// Base row of patterns in which pairs of ranks exchange windows of messages.
-const RATE: PatternRow = PatternRow {
+const RATE: PatternProperties = PatternProperties {
     ways: Some(1),
     sizes: (1, u64::MAX),
     warm_up: (10, 2),
@@ -87,7 +87,7 @@ const RATE: PatternRow = PatternRow {
     ..TIME
 };
 /// Base row of collectives.
-const COLLECTIVE: PatternRow = PatternRow {
+const COLLECTIVE: PatternProperties = PatternProperties {
     participants: Participants::All,
     sizes: (1, 1 << 20),
     operations: (1000, 100),
@@ -108,31 +108,31 @@ macro_rules! patterns {
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
         }
 
-        const ROWS: &[PatternRow] = &[$($row,)*];
+        const ROWS: &[PatternProperties] = &[$($row,)*];
     };
 }
 
 patterns! {
     /// Half of a message's round-trip time.
-    Latency => PatternRow { name: "latency", title: "Latency", ..TIME };
+    Latency => PatternProperties { name: "latency", title: "Latency", ..TIME };
     /// Windows of messages in one direction, each with a four-byte reply.
-    Bw => PatternRow { name: "bw", title: "Bandwidth", ..RATE };
+    Bw => PatternProperties { name: "bw", title: "Bandwidth", ..RATE };
     /// Windows of messages in both directions concurrently.
-    Bibw => PatternRow {
+    Bibw => PatternProperties {
         name: "bibw",
         title: "Bi-Directional Bandwidth",
         ways: Some(2),
         ..RATE
     };
     /// Latency of several concurrent pairs.
-    MultiLat => PatternRow {
+    MultiLat => PatternProperties {
         name: "multi_lat",
         title: "Multi Latency",
         participants: Participants::Pairs,
         ..TIME
     };
     /// Bandwidth and message rate of several concurrent pairs.
-    MbwMr => PatternRow {
+    MbwMr => PatternProperties {
         name: "mbw_mr",
         title: "Multiple Bandwidth / Message Rate",
         participants: Participants::Pairs,
@@ -140,32 +140,32 @@ patterns! {
         ..RATE
     };
     /// Latency between threads of two processes.
-    LatencyMt => PatternRow {
+    LatencyMt => PatternProperties {
         name: "latency_mt",
         title: "Multi-threaded Latency",
         participants: Participants::Threads,
         ..TIME
     };
     /// `MPI_Barrier`.
-    Barrier => PatternRow { name: "barrier", title: "Barrier Latency", sizes: (0, 0), ..COLLECTIVE };
+    Barrier => PatternProperties { name: "barrier", title: "Barrier Latency", sizes: (0, 0), ..COLLECTIVE };
     /// `MPI_Bcast` from rank 0.
-    Bcast => PatternRow { name: "bcast", title: "Broadcast Latency", ..COLLECTIVE };
+    Bcast => PatternProperties { name: "bcast", title: "Broadcast Latency", ..COLLECTIVE };
     /// `MPI_Allreduce`: the sum of single-precision numbers.
-    Allreduce => PatternRow {
+    Allreduce => PatternProperties {
         name: "allreduce",
         title: "Allreduce Latency",
         size_multiple: 4,
         ..COLLECTIVE
     };
     /// `MPI_Allgather`.
-    Allgather => PatternRow {
+    Allgather => PatternProperties {
         name: "allgather",
         title: "Allgather Latency",
         gathered: BlockBuffers::Receive,
         ..COLLECTIVE
     };
     /// `MPI_Alltoall`.
-    Alltoall => PatternRow {
+    Alltoall => PatternProperties {
         name: "alltoall",
         title: "All-to-All Personalized Exchange Latency",
         gathered: BlockBuffers::Both,
@@ -174,7 +174,7 @@ patterns! {
 }
 
 impl Pattern {
-    pub(crate) fn row(self) -> &'static PatternRow {
+    pub(crate) fn properties(self) -> &'static PatternProperties {
         &ROWS[self as usize]
     }
 
@@ -190,22 +190,22 @@ impl Pattern {
 
     /// Returns the name in options, records and the probe.
     pub fn name(self) -> &'static str {
-        self.row().name
+        self.properties().name
     }
 
     /// True if all ranks participate in one operation.
     pub fn is_collective(self) -> bool {
-        self.row().participants == Participants::All
+        self.properties().participants == Participants::All
     }
 
     /// True if the figure is a rate; false if it is a time.
     pub fn is_rate(self) -> bool {
-        self.row().ways.is_some()
+        self.properties().ways.is_some()
     }
 
     /// True if the pattern has no message size, e.g. a barrier.
     pub(crate) fn is_sizeless(self) -> bool {
-        self.row().sizes == (0, 0)
+        self.properties().sizes == (0, 0)
     }
 
     /// Returns the unit of the figure.
@@ -216,7 +216,7 @@ impl Pattern {
     /// Returns the sizes among `sizes` that are valid for the pattern: rates require at least one byte, and sums
     /// require whole numbers. For a pattern without a message size, returns only size 0.
     pub fn valid_sizes(self, sizes: &[u64]) -> Vec<u64> {
-        let PatternRow { sizes: (min, _), size_multiple, .. } = self.row();
+        let PatternProperties { sizes: (min, _), size_multiple, .. } = self.properties();
         if self.is_sizeless() {
             return vec![0];
         }
@@ -228,14 +228,15 @@ impl Pattern {
     /// Returns the default sizes, which are those of the OSU micro-benchmarks: 0 and the powers of two up to 4 MiB, and
     /// up to 1 MiB for collectives.
     pub fn usual_sizes(self) -> Vec<u64> {
-        let powers = (0..=22).map(|power| 1 << power).filter(|bytes| *bytes <= self.row().sizes.1);
+        let powers =
+            (0..=22).map(|power| 1 << power).filter(|bytes| *bytes <= self.properties().sizes.1);
         self.valid_sizes(&std::iter::once(0).chain(powers).collect::<Vec<_>>())
     }
 
     /// Returns the number of messages that fit into the send buffer and the number that fit into the receive buffer of
     /// a rank, for `ranks` ranks and `buffers` buffers per direction.
     pub(crate) fn buffer_message_counts(self, ranks: u64, buffers: u64) -> (u64, u64) {
-        match self.row().gathered {
+        match self.properties().gathered {
             _ if !self.is_collective() => (buffers, buffers),
             BlockBuffers::Neither => (1, 1),
             BlockBuffers::Receive => (1, ranks),
@@ -246,7 +247,7 @@ impl Pattern {
     /// Returns the default number of warm-up operations, and the number of timed operations of the OSU
     /// micro-benchmarks. For rates, both are numbers of windows.
     pub(crate) fn default_operations(self, bytes: u64) -> (u64, u64) {
-        let PatternRow { warm_up, operations, .. } = self.row();
+        let PatternProperties { warm_up, operations, .. } = self.properties();
         if bytes > MAX_SMALL { (warm_up.1, operations.1) } else { (warm_up.0, operations.0) }
     }
 
@@ -254,7 +255,7 @@ impl Pattern {
     /// `pairs` pairs with windows of `window` messages.
     pub fn figure(self, seconds: f64, bytes: u64, window: u32, pairs: u32) -> f64 {
         let messages = f64::from(window) * f64::from(pairs);
-        match self.row().ways {
+        match self.properties().ways {
             Some(ways) => f64::from(ways) * bytes as f64 * messages / seconds,
             None => seconds,
         }
@@ -321,7 +322,7 @@ mod tests {
                 line if line.contains(" FROM_EACH,") => BlockBuffers::Receive,
                 _ => BlockBuffers::Neither,
             };
-            assert_eq!(pattern.row().gathered, in_c, "{pattern}");
+            assert_eq!(pattern.properties().gathered, in_c, "{pattern}");
         }
         assert_eq!(
             (Bw.buffer_message_counts(2, 64), Bcast.buffer_message_counts(8, 1)),

@@ -13,7 +13,7 @@ use crate::pattern::{Participants, Pattern};
 use crate::transport::{self, Fabric};
 use crate::{GAUGE, MessagesError};
 pub use mpis::MpiRequest;
-use nodegauge_gauge::{Depth, Site, SummaryRequest};
+use nodegauge_gauge::{Depth, MeasuredNode, SummaryRequest};
 use nodegauge_machine::{CpuId, Topology};
 use nodegauge_measure::quantity::count_in_words;
 use nodegauge_measure::schedule::Budget;
@@ -78,7 +78,7 @@ pub struct MessageRequest {
     /// Number of ranks.
     pub ranks: Option<usize>,
     /// Time limit per size, for all starts together.
-    pub size_limit: Option<Duration>,
+    pub size_time_limit: Option<Duration>,
     /// Exact number of batches; with the OSU micro-benchmarks, exact number of rounds.
     pub samples: Option<u32>,
 }
@@ -108,7 +108,7 @@ impl MessagesPlan {
     ///
     /// Fails if there are fewer than two ranks, or if a requested pair, MPI or program is missing.
     pub fn new(
-        site: &Site,
+        site: &MeasuredNode,
         mut options: MessageOptions,
         asked: &MessageRequest,
     ) -> Result<Self, MessagesError> {
@@ -123,9 +123,9 @@ impl MessagesPlan {
             // The OSU programs and the probe use the same threads and operations. Each round is a sample.
             options.threads = options.threads.or(Some(SideThreads::DEFAULT));
             options.like_osu = true;
-            options.size_limit = osu::SIZE_LIMIT;
+            options.size_time_limit = osu::SIZE_TIME_LIMIT;
         }
-        options.size_limit = asked.size_limit.unwrap_or(options.size_limit);
+        options.size_time_limit = asked.size_time_limit.unwrap_or(options.size_time_limit);
         if rank_pairs == RankPairs::All {
             options.sizes.get_or_insert_with(|| MATRIX_SIZES.to_vec());
         }
@@ -138,7 +138,7 @@ impl MessagesPlan {
         if !plan.osu.is_empty() && !plan.options.as_root {
             plan.choice.mpis.iter().try_for_each(|mpi| mpi.launcher.check_root())?;
         }
-        plan.rounds = asked.samples.unwrap_or(osu::ROUNDS);
+        plan.rounds = asked.samples.unwrap_or(osu::DEFAULT_ROUNDS);
         plan.is_round_count_given = asked.samples.is_some();
         Ok(plan)
     }
@@ -148,7 +148,7 @@ impl MessagesPlan {
     ///
     /// Fails if no MPI can start ranks on this node, or if this process may use only one CPU.
     pub(crate) fn summary_plan(
-        site: &Site,
+        site: &MeasuredNode,
         ask: &SummaryRequest<'_>,
     ) -> Result<Self, MessagesError> {
         let mut options = MessageOptions {
@@ -159,7 +159,7 @@ impl MessagesPlan {
         };
         if ask.depth == Depth::Quick {
             options.sizes = Some(QUICK_SIZES.to_vec());
-            options.size_limit = QUICK_LIMIT;
+            options.size_time_limit = QUICK_LIMIT;
             options.starts = 1;
         }
         let rank_pairs = RankPairs::EachDistance;
@@ -238,7 +238,7 @@ impl MessagesPlan {
 
     /// Returns the number of sizes of these patterns, summed over all launches.
     fn sizes(&self, patterns: &[Pattern]) -> usize {
-        let parts = self.launches.iter().filter_map(|launch| launch.with_only(patterns));
+        let parts = self.launches.iter().filter_map(|launch| launch.with_only_patterns(patterns));
         parts.map(|launch| launch.size_count(&self.options)).sum()
     }
 
@@ -258,7 +258,7 @@ impl MessagesPlan {
     /// Sets the time limit per size: an equal share of `time`, within the limits.
     fn divide(&mut self, time: Duration) {
         let share = time.div_f64(self.size_count().max(1) as f64);
-        self.options.size_limit = share.min(self.usual_limit).max(MIN_LIMIT);
+        self.options.size_time_limit = share.min(self.usual_limit).max(MIN_LIMIT);
     }
 
     /// Creates the plan without a transport, with launches that do not depend on the transport.
@@ -275,7 +275,7 @@ impl MessagesPlan {
         let choice = TransportChoice::default();
         let fabrics = Vec::new();
         let osu = Vec::new();
-        let usual_limit = options.size_limit;
+        let usual_limit = options.size_time_limit;
         Ok(Self {
             options,
             rank_pairs,
@@ -372,7 +372,7 @@ fn launches(
     if let RankPairs::Hosts(hosts) = rank_pairs {
         return Ok((nodes::launches(hosts, options), Vec::new()));
     }
-    let mut cores = pairs::core_cpus(topology);
+    let mut cores = pairs::one_cpu_per_core(topology);
     if cores.len() < 2 {
         cores = topology.allowed_threads().map(|thread| thread.cpu).collect();
     }

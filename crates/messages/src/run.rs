@@ -1,7 +1,7 @@
 //! Run of the measurement: compiles the probes, starts every launch with every MPI, repeats sizes that deviate from the
 //! curve (dips), and analyses the curves.
 
-use crate::curve::{self, CurvePoint, EagerLimit, MessageCurve};
+use crate::curve::{self, EagerLimit, MessageCurve, MessageCurvePoint};
 use crate::figures::eager;
 use crate::figures::lower_bound;
 use crate::figures::result::{self, MessageFigure};
@@ -17,16 +17,16 @@ use crate::probe::start::{IncompleteStart, MessageTransport, StartReport, Starte
 use crate::transport;
 use crate::{GAUGE, MessagesError, TEST, TRANSPORT_TEST};
 use nodegauge_analysis::expect::PossibleFigures;
-use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
+use nodegauge_gauge::{ExpectedCost, MeasuredNode, PlannedRun};
 use nodegauge_measure::clock;
 use nodegauge_measure::quantity::count_in_words;
 use nodegauge_measure::record::Measurement;
 use nodegauge_measure::repeat::StopReason;
-use nodegauge_measure::schedule::{Limits, RemainingTime};
+use nodegauge_measure::schedule::{RemainingTime, RunLimits};
 use nodegauge_measure::{
     Bytes, Failure, Fraction, Notice, NoticeId, Observer, Outcome, Unit, notice,
 };
-use nodegauge_placement::emit::OpenMpi;
+use nodegauge_placement::emit::OpenMpiOptions;
 use nodegauge_toolchain::ProgramReach;
 use nodegauge_toolchain::mpi::MpiParts;
 use std::collections::BTreeSet;
@@ -35,12 +35,12 @@ use std::time::{Duration, Instant};
 impl PlannedRun for MessagesPlan {
     fn expected_cost(&self) -> ExpectedCost {
         ExpectedCost {
-            time: Some(self.options.size_limit * self.size_count() as u32),
+            time: Some(self.options.size_time_limit * self.size_count() as u32),
             memory: Some(Bytes(self.buffer_bytes())),
         }
     }
 
-    fn figures(&self, _: &Site) -> Vec<PossibleFigures> {
+    fn possible_figures(&self, _: &MeasuredNode) -> Vec<PossibleFigures> {
         let mut figures = Vec::new();
         for launch in &self.launches {
             for pattern in &launch.patterns {
@@ -58,7 +58,11 @@ impl PlannedRun for MessagesPlan {
         figures
     }
 
-    fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
+    fn run(
+        self: Box<Self>,
+        site: &MeasuredNode,
+        observer: &mut dyn Observer,
+    ) -> Result<Outcome, Failure> {
         let ended = run(*self, site, observer).map_err(Failure::from);
         Outcome::finish_run(ended, observer)
     }
@@ -72,7 +76,7 @@ impl MessagesPlan {
         launch: &Launch,
         pattern: Pattern,
     ) -> PossibleFigures {
-        let units: &[Unit] = match (pattern.row().counts_messages, pattern.unit()) {
+        let units: &[Unit] = match (pattern.properties().counts_messages, pattern.unit()) {
             (true, _) => &[Unit::BytesPerSecond, Unit::MessagesPerSecond],
             (_, Unit::Seconds) => &[Unit::Seconds],
             _ => &[Unit::BytesPerSecond],
@@ -89,13 +93,13 @@ impl MessagesPlan {
 
 fn run(
     mut plan: MessagesPlan,
-    site: &Site,
+    site: &MeasuredNode,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, MessagesError> {
     let limits = plan
         .options
         .budget
-        .map(|budget| Limits::from_budget(budget, plan.options.samples.map(|n| n as usize)));
+        .map(|budget| RunLimits::from_budget(budget, plan.options.samples.map(|n| n as usize)));
     if let Some(limits) = &limits {
         plan.admit(limits)?;
     }
@@ -112,7 +116,7 @@ fn run(
         notice::add_new(&mut outcome.notices, probe.notices.clone());
         if mpi.launcher.refuses_root() {
             let launcher = mpi.launcher.command.program();
-            let option = OpenMpi::AS_ROOT;
+            let option = OpenMpiOptions::AS_ROOT;
             let text = format!(
                 "{}: ranks run as root, so {launcher} was started with {option}",
                 mpi.library
@@ -135,7 +139,7 @@ fn run(
     if !plan.osu.is_empty() {
         let in_time = limits.filter(|_| !plan.is_round_count_given);
         for (number, (mpi, programs)) in mpis.iter().zip(&plan.osu).enumerate() {
-            let time = in_time.map(|time| time.next_share(mpis.len() - number));
+            let time = in_time.map(|time| time.next_part_time(mpis.len() - number));
             match reference::run(mpi, programs, &plan.launches, plan.rounds, time, observer) {
                 Ok(more) => outcome.extend(more),
                 Err(error) if !has_figure(&outcome) => return Err(error),
@@ -220,7 +224,7 @@ fn probes(
 fn run_on_hosts(
     mpi: &Starter<'_>,
     hosts: &[String],
-    limits: Option<Limits>,
+    limits: Option<RunLimits>,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, MessagesError> {
     observer.begin_phase(&format!("checking {} hosts", hosts.len()));
@@ -255,7 +259,7 @@ fn run_on_hosts(
 fn run_starts(
     starters: &[Starter<'_>],
     launches: &[Launch],
-    limits: Option<Limits>,
+    limits: Option<RunLimits>,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, MessagesError> {
     let mut outcome = Outcome::default();
@@ -269,8 +273,10 @@ fn run_starts(
         let (reports, errors) = run_interleaved(starters, launch, &words, deadline, observer);
         outcome.notices.extend(left_out_starts(&reports, launch, deadline));
         if !observer.is_interrupted() {
-            let mut unstarted: Vec<&Starter<'_>> =
-                starters.iter().filter(|one| launch.with_only(one.patterns).is_some()).collect();
+            let mut unstarted: Vec<&Starter<'_>> = starters
+                .iter()
+                .filter(|one| launch.with_only_patterns(one.patterns).is_some())
+                .collect();
             unstarted.retain(|one| !reports.iter().any(|(known, _)| std::ptr::eq(*known, *one)));
             unstarted.retain(|one| !errors.iter().any(|(known, ..)| std::ptr::eq(*known, *one)));
             for starter in unstarted {
@@ -363,7 +369,7 @@ fn run_interleaved<'a, 'b>(
     for round in 0..max {
         let round_start = clock::now();
         for starter in starters {
-            let Some(launch) = launch.with_only(starter.patterns) else { continue };
+            let Some(launch) = launch.with_only_patterns(starter.patterns) else { continue };
             let has_report = !reports.is_empty();
             let known = reports.iter_mut().find(|(known, _)| std::ptr::eq(*known, starter));
             let known = known.map(|(_, report)| report);
@@ -435,7 +441,7 @@ fn finish(
             let Some(at) = figure.pattern_and_size() else { continue };
             figure.config.floor = shares.get(&at).map(|share| share.config);
             if let Some(why) = doubts.get(&at) {
-                figure.measurement.validity.suspect(why);
+                figure.measurement.validity.mark_suspect(why);
             }
         }
     }
@@ -473,7 +479,8 @@ fn remeasure_dips(
     for pattern in &launch.patterns {
         let own = sizes.iter().filter(|run| run.pattern == *pattern);
         let points = own.map(|run| (run.bytes, run.median()));
-        let points: Vec<CurvePoint> = points.filter(|(_, median)| median.is_finite()).collect();
+        let points: Vec<MessageCurvePoint> =
+            points.filter(|(_, median)| median.is_finite()).collect();
         let limit = limit.filter(|_| !pattern.is_collective()).map(|limit| limit.bytes);
         dips.extend(curve::dips(&points, limit).into_iter().map(|bytes| (*pattern, bytes)));
     }
@@ -515,7 +522,7 @@ fn judge_curves(figures: &mut [MessageFigure], limit: Option<&EagerLimit>) {
     for curve in figures.chunk_by_mut(|a, b| {
         a.measurement.name == b.measurement.name && a.config.ranks == b.config.ranks
     }) {
-        let points: Vec<CurvePoint> = curve.iter().filter_map(curve_point).collect();
+        let points: Vec<MessageCurvePoint> = curve.iter().filter_map(curve_point).collect();
         if points.len() > 1 {
             let pattern = curve[0].measurement.name.parse();
             let limit = limit.filter(|_| !pattern.is_ok_and(Pattern::is_collective));
@@ -525,7 +532,7 @@ fn judge_curves(figures: &mut [MessageFigure], limit: Option<&EagerLimit>) {
 }
 
 /// Returns the point of a figure on its curve.
-fn curve_point(figure: &MessageFigure) -> Option<CurvePoint> {
+fn curve_point(figure: &MessageFigure) -> Option<MessageCurvePoint> {
     let bytes = figure.config.message_bytes?;
     let median = figure.measurement.summary.as_ref()?.median;
     // For rates, the curve uses the time per message.
@@ -583,7 +590,7 @@ fn notices(starter: &Starter<'_>, report: &StartReport) -> Vec<Notice> {
         let why = nodegauge_os::SysError { call: "process_vm_readv", errno };
         let text = format!(
             "{why}; large messages are therefore copied twice, through a ring buffer in shared memory{}",
-            transport::read_restriction()
+            transport::memory_read_restriction()
         );
         notice_on(starter, NoticeId::Method, &text)
     });

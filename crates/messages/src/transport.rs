@@ -13,7 +13,7 @@ pub use ranks::serve;
 
 use crate::MessagesError;
 use crate::job::launch::{Launch, RankLocations};
-use crate::options::{Buffers, MessageOptions, Timing};
+use crate::options::{MessageOptions, Timing, WindowBuffers};
 use crate::pattern::{Participants, Pattern};
 use nodegauge_measure::{Failure, names};
 use serde::{Deserialize, Serialize};
@@ -62,7 +62,7 @@ fn connect_to_self() -> std::io::Result<TcpStream> {
 
 /// True if the built-in transport supports this pattern.
 pub(crate) fn supports(pattern: Pattern) -> bool {
-    matches!(pattern.row().participants, Participants::Pair | Participants::Pairs)
+    matches!(pattern.properties().participants, Participants::Pair | Participants::Pairs)
 }
 
 /// Size of the messages in bytes, number of warm-up operations, and number of timed operations (0 if it is not fixed).
@@ -111,11 +111,11 @@ impl RankJob {
             cpus: launch.places()?,
             patterns,
             window: options.window as usize,
-            limit_s: options.size_limit.as_secs_f64(),
+            limit_s: options.size_time_limit.as_secs_f64(),
             samples: options.samples,
             validation_rounds: options.validation_rounds,
             each: options.timing == Timing::Each,
-            multiple: options.buffers == Buffers::Multiple,
+            multiple: options.buffers == WindowBuffers::Multiple,
             steps: launch.steps.iter().flatten().copied().collect(),
         })
     }
@@ -144,7 +144,7 @@ pub(crate) fn mpi_required_error(what: &str, missing: Option<&Failure>) -> Messa
 
 /// Returns a remark in parentheses on what prevents processes from reading each other's memory: the kernel's setting if
 /// it does, otherwise the usual cause.
-pub(crate) fn read_restriction() -> String {
+pub(crate) fn memory_read_restriction() -> String {
     let scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope");
     match scope.as_deref().map(str::trim) {
         Ok(scope @ ("2" | "3")) => format!(" (kernel.yama.ptrace_scope is {scope})"),

@@ -58,7 +58,7 @@ pub trait Outputs: Sync {
     fn note_within(&self, remark: &str, time: Duration);
 
     /// Prints an error of a command that continues afterwards.
-    fn error(&self, message: &str);
+    fn print_error(&self, message: &str);
 
     /// Checks that a file can be written, before anything is measured.
     ///

@@ -15,7 +15,7 @@ use crate::caller::{Caller, CommandEnd};
 use crate::signals::Signals;
 use deadline::{Deadline, ExitDecision};
 use examination::RASDAEMON;
-pub use examination::{EXAMINE_NODE, Examination};
+pub use examination::{EXAMINE_NODE_COMMAND, Examination};
 use nodegauge_fleet::check::{self, CheckedFigure, NodeVerdict, Remark};
 use nodegauge_fleet::reference::{Reference, ReferenceGroup};
 use nodegauge_history::HistoryFile;
@@ -23,7 +23,7 @@ use nodegauge_machine::OTHER_LOAD;
 use nodegauge_measure::record::{self, EventCount, Finding, Ledger, Severity, SourceState};
 use nodegauge_measure::{Bytes, Failure};
 pub use report::{CheckReport, ReportedFigure};
-pub use sizing::{MEASURE_TOUCH, SizingProbe};
+pub use sizing::{MEASURE_TOUCH_COMMAND, SizingProbeResult};
 use state::{CheckState, MeasuredVerdict, SavedState, StateFile};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
@@ -242,7 +242,7 @@ impl Check<'_> {
         };
         self.find_group(&examination);
         if let Some(group) = &self.group {
-            self.remarks.extend(check::lost_parts(group, &examination.machine));
+            self.remarks.extend(check::judge_parts(group, &examination.machine));
             if group.inventory.dimms.is_some() && examination.machine.memory.dimms.is_empty() {
                 self.notes.push("memory modules: cannot be read, not compared".to_owned());
             }
@@ -256,10 +256,10 @@ impl Check<'_> {
         } else if self.request.measures_when_busy {
             self.measure(&examination);
         } else {
-            if examination.other_load().is_some() {
+            if examination.other_load_remark().is_some() {
                 examination = self.wait_until_idle(examination, since);
             }
-            match examination.other_load() {
+            match examination.other_load_remark() {
                 Some(remark) => self.remarks.push(remark),
                 None => self.measure(&examination),
             }
@@ -275,13 +275,13 @@ impl Check<'_> {
         mut examination: Examination,
         since: Option<SystemTime>,
     ) -> Examination {
-        let until = Instant::now() + self.deadline.left() / 10;
+        let until = Instant::now() + self.deadline.remaining_time() / 10;
         while Instant::now() < until && !self.signals.is_received() {
             match Examination::from_child(self.deadline, since, &self.signals) {
                 Ok(again) => examination = again,
                 Err(_) => break,
             }
-            if examination.other_load().is_none() {
+            if examination.other_load_remark().is_none() {
                 break;
             }
         }

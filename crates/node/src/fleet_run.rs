@@ -2,11 +2,11 @@
 
 use crate::caller::{Caller, Outputs};
 use crate::signals::Signals;
-use nodegauge_fleet::folder::{FleetFolder, failure_file, job_file};
+use nodegauge_fleet::folder::{FleetFolder, failure_file_name, job_file_name};
 use nodegauge_fleet::intake::{Intake, error_or_last_line};
 use nodegauge_fleet::rank::{RankVerdict, Ranking, RankingOptions};
 use nodegauge_fleet::reference::Reference;
-use nodegauge_fleet::slurm::{self, JobOptions, NodeState, QueuedJob, Refusal, SlurmDeadline};
+use nodegauge_fleet::slurm::{self, JobOptions, JobRefusal, NodeState, QueuedJob, SlurmDeadline};
 use nodegauge_measure::quantity::count_in_words;
 use nodegauge_measure::{Failure, record};
 use nodegauge_os::{Wait, wait_whole_time};
@@ -201,7 +201,7 @@ impl<'a> FleetRun<'a> {
             }
         };
         slurm::write_job_script(folder)?;
-        let program = nodegauge_os::own_path().map_err(|cause| {
+        let program = nodegauge_os::own_program_file().map_err(|cause| {
             Failure::missing("cannot find the executable of nodegauge").cause(cause)
         })?;
         Ok(Self {
@@ -239,8 +239,8 @@ impl<'a> FleetRun<'a> {
         let mut active: Vec<String> = Vec::new();
         for host in self.hosts.clone() {
             if self.has_records(&host) {
-                self.folder.remove_state(&job_file(&host));
-                self.folder.remove_state(&failure_file(&host));
+                self.folder.remove_state(&job_file_name(&host));
+                self.folder.remove_state(&failure_file_name(&host));
                 continue;
             }
             match self.node_job(&host, &queue)? {
@@ -266,7 +266,7 @@ impl<'a> FleetRun<'a> {
         if self.folder.record_count(host) < self.needed[host] {
             return false;
         }
-        let is_new = self.folder.read_state(&job_file(host)).is_some();
+        let is_new = self.folder.read_state(&job_file_name(host)).is_some();
         let is_interrupted = is_new && self.folder.move_incomplete_record(host);
         !is_interrupted
     }
@@ -278,13 +278,13 @@ impl<'a> FleetRun<'a> {
         host: &str,
         queue: &HashMap<String, QueuedJob>,
     ) -> Result<Option<String>, Failure> {
-        let known = self.folder.read_state(&job_file(host));
+        let known = self.folder.read_state(&job_file_name(host));
         if known.is_some() || self.failed.contains_key(host) {
             return Ok(known);
         }
         let mut jobs = queue.iter().filter(|(_, job)| job.is_active() && job.node == host);
         let Some((id, _)) = jobs.next() else { return Ok(None) };
-        self.folder.write_state(&job_file(host), id)?;
+        self.folder.write_state(&job_file_name(host), id)?;
         Ok(Some(id.clone()))
     }
 
@@ -335,8 +335,8 @@ impl<'a> FleetRun<'a> {
     /// Marks several nodes as failed for the same reason, which is printed once.
     fn fail_all(&mut self, hosts: &[String], why: &str) -> Result<(), Failure> {
         for host in hosts {
-            self.folder.write_state(&failure_file(host), why)?;
-            self.folder.remove_state(&job_file(host));
+            self.folder.write_state(&failure_file_name(host), why)?;
+            self.folder.remove_state(&job_file_name(host));
             self.failed.insert(host.clone(), ());
         }
         self.outputs().note(&format!("{}: {why}", HostList::fold_names(hosts)));
@@ -362,10 +362,10 @@ impl<'a> FleetRun<'a> {
             let run = self.folder.record_count(&host) + 1;
             match slurm::submit(self.folder, &self.name, &host, run, &self.jobs, self.until) {
                 Ok(id) => {
-                    self.folder.write_state(&job_file(&host), &id)?;
+                    self.folder.write_state(&job_file_name(&host), &id)?;
                     active.push(host.clone());
                 }
-                Err(Refusal::Limit) => {
+                Err(JobRefusal::Limit) => {
                     // If jobs of other users fill the limit, one job is still tried.
                     self.max = active.len().max(1);
                     self.outputs().note(&format!(
@@ -374,8 +374,8 @@ impl<'a> FleetRun<'a> {
                     ));
                     break;
                 }
-                Err(Refusal::Rejected(why)) => self.fail(&host, &format!("sbatch: {why}"))?,
-                Err(Refusal::Failed(failure)) => return Err(failure),
+                Err(JobRefusal::Rejected(why)) => self.fail(&host, &format!("sbatch: {why}"))?,
+                Err(JobRefusal::Failed(failure)) => return Err(failure),
             }
             waiting.retain(|other| *other != host);
         }
@@ -384,7 +384,7 @@ impl<'a> FleetRun<'a> {
 
     /// True if the job of a node is waiting in the queue.
     fn is_pending(&self, host: &str, queue: &HashMap<String, QueuedJob>) -> bool {
-        let id = self.folder.read_state(&job_file(host)).unwrap_or_default();
+        let id = self.folder.read_state(&job_file_name(host)).unwrap_or_default();
         queue.get(&id).is_some_and(QueuedJob::is_pending)
     }
 
@@ -432,7 +432,7 @@ impl<'a> FleetRun<'a> {
     fn ranking(&self) -> Result<Ranking, Failure> {
         let intake = Intake::read(&[self.folder.path().to_owned()], &self.caller.headlines())?;
         let mut options = self.options.clone();
-        self.folder.add_to(&mut options);
+        self.folder.add_to_ranking_options(&mut options);
         Ok(Ranking::from_intake(&intake, &options))
     }
 

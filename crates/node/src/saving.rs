@@ -171,7 +171,7 @@ mod tests {
 
         fn note_within(&self, _: &str, _: Duration) {}
 
-        fn error(&self, _: &str) {}
+        fn print_error(&self, _: &str) {}
 
         fn check_file(&self, _: &Path) -> Result<(), Failure> {
             Ok(())

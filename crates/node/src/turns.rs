@@ -19,7 +19,7 @@ const LIMIT: Duration = Duration::from_secs(100 * 24 * 3600);
 
 /// Request for interleaved runs of two commands.
 #[derive(Debug, Clone)]
-pub struct AlternatingRunsRequest {
+pub struct InterleavedRunsRequest {
     /// Commands A and B, as typed.
     pub commands: Vec<CommandLine>,
     /// Number of blocks.
@@ -31,7 +31,7 @@ pub struct AlternatingRunsRequest {
 }
 
 /// Runs of both commands, from complete blocks only.
-pub struct AlternatingRuns {
+pub struct InterleavedRuns {
     /// Runs of A and runs of B.
     pub sides: [Side; 2],
     /// Description of the saved runs: their number, the path of the history, and their labels.
@@ -42,7 +42,7 @@ pub struct AlternatingRuns {
     pub signal: Option<u8>,
 }
 
-impl AlternatingRunsRequest {
+impl InterleavedRunsRequest {
     /// Runs both commands in blocks, and saves every run. `progress` creates the observer for the progress display.
     ///
     /// # Errors
@@ -51,7 +51,7 @@ impl AlternatingRunsRequest {
         &self,
         caller: &Caller,
         progress: impl FnOnce(&Signals) -> P,
-    ) -> Result<AlternatingRuns, Failure> {
+    ) -> Result<InterleavedRuns, Failure> {
         let mut store = if self.is_saved { Some(self.history.open()?) } else { None };
         let started = Instant::now();
         let mut unsaved_count = 0;
@@ -86,7 +86,7 @@ impl AlternatingRunsRequest {
                         outputs: caller.outputs,
                     };
                     if let Err(failure) = saving.save(store, &latest_run, None) {
-                        caller.outputs.error(&failure.to_string());
+                        caller.outputs.print_error(&failure.to_string());
                         unsaved_count += 1;
                     }
                 }
@@ -97,7 +97,7 @@ impl AlternatingRunsRequest {
         let saved = store.as_ref().map(|store| in_words(store, runs - unsaved_count, &labels));
         let whole = sides.iter().map(|side| side.runs.len() / 2 * 2).min().unwrap_or(0);
         sides.iter_mut().for_each(|side| side.runs.truncate(whole));
-        Ok(AlternatingRuns { sides, saved, unsaved_count, signal: signals.received_signal() })
+        Ok(InterleavedRuns { sides, saved, unsaved_count, signal: signals.received_signal() })
     }
 }
 

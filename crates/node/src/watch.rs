@@ -10,7 +10,7 @@ use crate::signals::Signals;
 use crate::started::{command_job, run_for_record};
 use grid::TimeGrid;
 use humantime::format_duration;
-use nodegauge_gauge::Site;
+use nodegauge_gauge::MeasuredNode;
 use nodegauge_gauge::view::Page;
 use nodegauge_history::HistoryFile;
 use nodegauge_machine::OTHER_LOAD;
@@ -64,7 +64,7 @@ impl WatchRequest {
     ///
     /// # Errors
     /// Fails if the interval is too short.
-    pub fn check_interval(&self) -> Result<(), Failure> {
+    pub fn validate_interval(&self) -> Result<(), Failure> {
         let min = (self.budget + OVERHEAD) * COMMANDS.len() as u32;
         if self.every >= min {
             return Ok(());
@@ -85,7 +85,7 @@ impl WatchRequest {
     ///
     /// # Errors
     /// Fails if the history cannot be written, if the series has already ended, or if no sample was taken.
-    pub fn run(&self, site: Site, caller: &Caller) -> Result<CommandEnd, Failure> {
+    pub fn run(&self, site: MeasuredNode, caller: &Caller) -> Result<CommandEnd, Failure> {
         let series = SampleSeries::new(self, &site)?;
         let signals = Signals::listen()?;
         if !self.measures_when_busy {
@@ -114,7 +114,7 @@ impl WatchRequest {
 struct Watch<'a> {
     request: &'a WatchRequest,
     caller: &'a Caller,
-    site: Site,
+    site: MeasuredNode,
     signals: Signals,
     labels: Vec<(String, String)>,
     jobs: Vec<(CommandLine, ProgramJob<'static>)>,
@@ -131,7 +131,7 @@ struct Watch<'a> {
 impl<'a> Watch<'a> {
     fn new(
         request: &'a WatchRequest,
-        site: Site,
+        site: MeasuredNode,
         signals: Signals,
         labels: Vec<(String, String)>,
         caller: &'a Caller,
@@ -212,7 +212,7 @@ impl<'a> Watch<'a> {
 
     /// Returns the current load of other programs if it would disturb a sample.
     fn other_load(&self) -> Option<String> {
-        let Site { topology, machine, root, .. } = &self.site;
+        let MeasuredNode { topology, machine, root, .. } = &self.site;
         let mut found = nodegauge_machine::examine(topology, root, machine);
         found.retain(|one| one.id == OTHER_LOAD && one.severity == Severity::Critical);
         found.into_iter().next().map(|load| load.text)
@@ -278,7 +278,7 @@ impl<'a> Watch<'a> {
             let kept = count_in_words(self.unsaved.len(), "run");
             self.caller
                 .outputs
-                .error(&format!("{}; {kept} will be saved later", failure.single_line()));
+                .print_error(&format!("{}; {kept} will be saved later", failure.single_line()));
         }
     }
 

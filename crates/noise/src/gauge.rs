@@ -9,14 +9,14 @@ use nodegauge_measure::record::Record;
 
 /// Gauge of noise. `nodegauge run` does not measure noise, because rare detours need more time than it has.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Noise;
+pub struct NoiseGauge;
 
-impl Gauge for Noise {
+impl Gauge for NoiseGauge {
     fn name(&self) -> &'static str {
         GAUGE
     }
 
-    fn kinds(&self) -> Vec<ConfigKind> {
+    fn figure_kinds(&self) -> Vec<ConfigKind> {
         vec![
             ConfigKind::from_config::<NoiseConfig>(GAUGE, &[TEST])
                 .with_headlines(&["available", "longest"]),

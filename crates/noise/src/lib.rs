@@ -11,7 +11,7 @@ mod plan;
 mod sources;
 mod view;
 
-pub use gauge::Noise;
+pub use gauge::NoiseGauge;
 pub use plan::{NoiseOptions, NoisePlan};
 
 /// Name of the gauge in records.

@@ -5,14 +5,14 @@ use crate::lengths::DetourLengths;
 use crate::sources::{MeasuredPeriod, SourceReading};
 use crate::{GAUGE, TEST, barrier};
 use nodegauge_analysis::expect::PossibleFigures;
-use nodegauge_detours::{MIN_DETOUR_RATIO, Recording, record};
+use nodegauge_detours::{MIN_DETOUR_RATIO, Recording, record_detours};
 use nodegauge_gauge::series::Series;
-use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
+use nodegauge_gauge::{ExpectedCost, MeasuredNode, PlannedRun};
 use nodegauge_measure::progress::SharedObserver;
-use nodegauge_measure::record::{Measurement, Quoted, Validity};
+use nodegauge_measure::record::{Measurement, QuotedStatistic, Validity};
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::{
-    Budget, Limits, Predictable, PredictedTime, Turn, TurnFailure, policy,
+    Budget, Predictable, PredictedTime, RunLimits, Turn, TurnFailure, policy,
 };
 use nodegauge_measure::{Failure, Notice, Observer, Outcome, Unit, clock};
 use nodegauge_placement::{Placement, PlacementOptions, plan};
@@ -50,7 +50,7 @@ impl NoisePlan {
     ///
     /// # Errors
     /// Fails if this node does not have the threads.
-    pub fn new(site: &Site, options: NoiseOptions) -> Result<Self, Failure> {
+    pub fn new(site: &MeasuredNode, options: NoiseOptions) -> Result<Self, Failure> {
         let team = options.placement.team_request(&site.topology, "noise")?;
         let placement = plan(&site.topology, &team.request)?;
         let notices = team.gauge_notices(GAUGE);
@@ -82,7 +82,7 @@ impl PlannedRun for NoisePlan {
         ExpectedCost { time: Some(self.options.budget.unwrap_or(Self::BUDGET)), memory: None }
     }
 
-    fn figures(&self, _: &Site) -> Vec<PossibleFigures> {
+    fn possible_figures(&self, _: &MeasuredNode) -> Vec<PossibleFigures> {
         vec![PossibleFigures::new(
             GAUGE,
             TEST,
@@ -91,10 +91,14 @@ impl PlannedRun for NoisePlan {
         )]
     }
 
-    fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
+    fn run(
+        self: Box<Self>,
+        site: &MeasuredNode,
+        observer: &mut dyn Observer,
+    ) -> Result<Outcome, Failure> {
         let Self { placement, options, notices } = *self;
         let limits =
-            Limits::from_budget(Budget::new(options.budget, Self::BUDGET), options.samples);
+            RunLimits::from_budget(Budget::new(options.budget, Self::BUDGET), options.samples);
         limits.admit(&mut PredictedTurns)?;
         let places = placement.thread_cpus();
         observer.begin_phase("starting threads");
@@ -127,7 +131,7 @@ impl PlannedRun for NoisePlan {
         config.stopped = Some(series.stop_reason().to_string());
         let mut outcome =
             Outcome { measurements: figures(&series, &config), notices, ..Outcome::default() };
-        series.end(&mut outcome);
+        series.store_end(&mut outcome);
         Ok(outcome)
     }
 }
@@ -136,12 +140,16 @@ impl PlannedRun for NoisePlan {
 fn figures(series: &Series, config: &NoiseConfig) -> Vec<Measurement> {
     let judged = series.samples_by_regime(&[]);
     let available = Measurement::new(GAUGE, TEST, "available", Unit::Factor);
-    let available = series.figure(&judged, (0, 0), available, Quoted::Median, &|seconds| seconds);
+    let available =
+        series.figure(&judged, (0, 0), available, QuotedStatistic::Median, &|seconds| seconds);
     let longest = Measurement::new(GAUGE, TEST, "longest", Unit::Seconds);
-    let longest = series.figure(&judged, (0, 1), longest, Quoted::Median, &|seconds| seconds);
+    let longest =
+        series.figure(&judged, (0, 1), longest, QuotedStatistic::Median, &|seconds| seconds);
     let mut all = Vec::new();
     for figure in [available, longest].into_iter().flatten() {
-        all.push(series.judge_figure(0, figure.config(config).with_validity(Validity::valid())));
+        all.push(
+            series.judge_figure(0, figure.with_config(config).with_validity(Validity::valid())),
+        );
     }
     all
 }
@@ -163,7 +171,7 @@ impl NoiseRun {
     fn turn(&mut self, team: &mut Team) -> Result<Vec<Sample>, TurnFailure> {
         let recordings = team.run_and_collect(|member| {
             member.barrier();
-            record(TURN)
+            record_detours(TURN)
         })?;
         let mut elapsed = 0;
         let mut lost = 0;

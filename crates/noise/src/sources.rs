@@ -226,7 +226,7 @@ fn task(root: &SysRoot, folder: &str) -> Option<TaskReading> {
     Some(TaskReading {
         name: task_name(stat.name).to_owned(),
         is_kernel: stat.is_kernel_thread()?,
-        started: stat.started()?,
+        started: stat.start_ticks()?,
         cpu: stat.cpu()?,
         times: TaskTimes { time: times.running, slices: times.slices },
     })

@@ -186,7 +186,7 @@ impl ProcessBarrier {
     }
 
     /// Returns the shared cache line with number `index`; `None` if there are fewer lines.
-    pub fn line(&self, index: usize) -> Option<&AtomicU64> {
+    pub fn cache_line(&self, index: usize) -> Option<&AtomicU64> {
         let at = size_of::<SpinBarrier>() + index * LINE;
         (index < self.lines).then(|| &self.mapping.view::<CacheLine<AtomicU64>>(at).0)
     }
@@ -217,7 +217,7 @@ mod tests {
             assert_eq!(second_waits.join().unwrap(), Err(PoisonedBarrier));
         });
         assert!(barrier.is_poisoned() && other.is_poisoned());
-        assert!(barrier.line(1).is_some() && other.line(2).is_none());
+        assert!(barrier.cache_line(1).is_some() && other.cache_line(2).is_none());
         assert!(ProcessBarrier::open("/dev/null").is_err());
     }
 

@@ -50,7 +50,7 @@ impl BusErrorGuard {
     /// Fails if too many mappings are guarded simultaneously.
     pub fn new(mapping: Mapping) -> io::Result<Self> {
         install_handler();
-        let (address, length) = mapping.range();
+        let (address, length) = mapping.address_and_length();
         let free = SLOTS_IN_USE.iter().find(|slot| {
             slot.start.compare_exchange(0, address, Ordering::AcqRel, Ordering::Relaxed).is_ok()
         });

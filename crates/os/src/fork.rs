@@ -1,7 +1,7 @@
 //! Workers that are forked processes, each with a pipe to the parent process.
 
 use crate::call::{SysError, check};
-use crate::helpers::helper_time;
+use crate::helpers::remaining_helper_time;
 use crate::system::end_with_parent;
 use crate::wait::{Wait, timespec, wait_for_event};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -136,10 +136,10 @@ pub struct AnswerLimits {
 
 impl AnswerLimits {
     /// Returns these limits for a library or driver that is loaded on trial, shortened to the budget of the user;
-    /// see [`helper_time`].
+    /// see [`remaining_helper_time`].
     #[must_use]
     pub fn for_helper(self) -> Self {
-        Self { elapsed: helper_time(self.elapsed), ..self }
+        Self { elapsed: remaining_helper_time(self.elapsed), ..self }
     }
 }
 

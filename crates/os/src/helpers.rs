@@ -14,7 +14,7 @@ pub fn set_helper_deadline(end: Instant) {
 }
 
 /// Returns the time that a helper process with this limit has until the deadline; zero if the deadline has passed.
-pub fn helper_time(limit: Duration) -> Duration {
+pub fn remaining_helper_time(limit: Duration) -> Duration {
     until(END.get().copied(), limit, Instant::now())
 }
 

@@ -274,7 +274,7 @@ fn no_writer_error(reason: WaitEnd, wait: Duration) -> io::Error {
 ///
 /// # Errors
 /// Fails if the file cannot be read, is not a regular file, or ends before the part does.
-pub fn read_part(path: &Path, part: Range<u64>) -> io::Result<Vec<u8>> {
+pub fn read_range(path: &Path, part: Range<u64>) -> io::Result<Vec<u8>> {
     let file = open(path)?;
     if !file.metadata()?.is_file() {
         return Err(not_regular());

@@ -53,15 +53,15 @@ pub use fork::{
     AnswerLimits, ChildAnswer, ForkedChild, ask_child, check_single_threaded, fork,
     receive_from_children,
 };
-pub use helpers::{helper_time, set_helper_deadline};
-pub use input::{Input, MAX_PROGRAM_BYTES, MAX_TEXT_BYTES, read_file, read_input, read_part};
+pub use helpers::{remaining_helper_time, set_helper_deadline};
+pub use input::{Input, MAX_PROGRAM_BYTES, MAX_TEXT_BYTES, read_file, read_input, read_range};
 pub use library::{LoadError, SharedLibrary};
 pub use mapping::{Buffer, MapError, Mapping, PageSize, SharedBytes};
-pub use memory_program::{MemoryProgram, descriptor_path};
+pub use memory_program::{InMemoryProgram, descriptor_path};
 pub use nodegauge_abi as mpi_abi;
-pub use numa::{PolicyMode, mbind, page_nodes, policy_at, set_thread_policy, thread_policy};
-pub use output::{OutputError, OutputFile, are_one_file, resolve_links};
-pub use own_program::{own_path, own_program, set_process_name, with_own_program};
+pub use numa::{PolicyMode, mbind, page_numa_nodes, policy_at, set_thread_policy, thread_policy};
+pub use output::{OutputError, OutputFile, are_same_file, resolve_links};
+pub use own_program::{own_program, own_program_file, set_process_name, with_own_program};
 pub use parallel::map_in_parallel;
 pub use process_memory::{allow_memory_reads, read_process_memory};
 pub use ring::{Arrival, Ring, RingReader, RingWriter, WrongLength};
@@ -70,13 +70,13 @@ pub use spin::Spin;
 pub use stack_limit::StackLimit;
 pub use status::{describe_exit_status, describe_launcher_status, is_memory_fault};
 pub use system::{
-    SystemMemory, deny_writes_to_new_files, effective_user, end_process, end_with_parent,
+    SystemMemory, deny_writes_to_new_files, effective_user_id, end_process, end_with_parent,
     environment_variable, huge_page_bytes, ignore_interrupts, interrupt_this_process,
     is_hangup_ignored, is_root, lower_priority, may_read_and_write, monotonic_nanos, page_bytes,
-    preserve_signal_actions, process_and_thread, system_memory,
+    preserve_signal_actions, process_and_thread_ids, system_memory,
 };
 pub use trusted::{TrustError, check_trusted, read_trusted_file, read_trusted_input};
-pub use trusted_folder::{FolderTrustError, OtherUsers, TrustedFolder, check_rights};
+pub use trusted_folder::{FolderTrustError, OtherUserRights, TrustedFolder, check_rights};
 pub use wait::{
     Wait, WaitEnd, is_readable_within, wait_for_event, wait_until, wait_whole_time,
     wait_without_limit,

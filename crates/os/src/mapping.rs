@@ -91,7 +91,7 @@ impl Mapping {
         // To align the start, a longer range is mapped, and both ends are unmapped.
         let mut slack = boundary(length) - base;
         if matches!(pages, PageSize::Reserved(_)) {
-            Self::check_reserved(length, page, 1)?;
+            Self::check_reserved_pages(length, page, 1)?;
             // Without MAP_NORESERVE, the kernel reserves the pages now. With MAP_NORESERVE, another program could take
             // all free pages, and the first touch would end this program.
             flags |= libc::MAP_HUGETLB | (page.trailing_zeros() as i32) << libc::MAP_HUGE_SHIFT;
@@ -112,7 +112,7 @@ impl Mapping {
     ///
     /// # Errors
     /// Fails if too few pages are free.
-    pub fn check_reserved(length: usize, page: usize, count: u64) -> Result<(), MapError> {
+    pub fn check_reserved_pages(length: usize, page: usize, count: u64) -> Result<(), MapError> {
         let needed = count * length.div_ceil(page) as u64;
         let (total, free) = reserved_pages(page);
         if free < needed {
@@ -203,7 +203,7 @@ impl Mapping {
     }
 
     /// Returns the address and the length in bytes, for system calls.
-    pub fn range(&self) -> (usize, usize) {
+    pub fn address_and_length(&self) -> (usize, usize) {
         (self.start.as_ptr() as usize, self.length)
     }
 
@@ -246,8 +246,8 @@ impl Mapping {
     /// # Errors
     /// Fails if `/proc/self/smaps` cannot be read.
     pub fn page_size_shares(&self) -> io::Result<BTreeMap<u64, f64>> {
-        let (start, length) = self.range();
-        smaps::page_shares(start..start + length)
+        let (start, length) = self.address_and_length();
+        smaps::page_size_shares(start..start + length)
     }
 
     /// Writes changes back to the file. With `wait`, the function returns when the changes are on the device.
@@ -358,7 +358,10 @@ mod tests {
     fn large_mappings_are_aligned_and_page_sizes_are_read_back() {
         let length = (4 << 20) + page_bytes();
         let mapping = Mapping::anonymous(length, PageSize::Base).unwrap();
-        assert_eq!((mapping.range().0 % boundary(length), mapping.range().1), (0, length));
+        assert_eq!(
+            (mapping.address_and_length().0 % boundary(length), mapping.address_and_length().1),
+            (0, length)
+        );
         assert_eq!(boundary(3 << 30), huge_page_bytes());
         assert!(mapping.get(0, length).is_some() && mapping.get(1, length).is_none());
         assert!(mapping.get(usize::MAX, 2).is_none());

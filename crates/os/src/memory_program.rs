@@ -11,12 +11,12 @@ use std::path::PathBuf;
 /// Program or shared library in anonymous memory (memfd). Processes of this user execute or load it by its path, until
 /// this value is dropped.
 #[derive(Debug)]
-pub struct MemoryProgram {
+pub struct InMemoryProgram {
     /// File that is open for reading only, because the kernel does not execute a file that is open for writing.
     file: File,
 }
 
-impl MemoryProgram {
+impl InMemoryProgram {
     /// Copies a program to memory, and checks that the kernel permits its execution.
     ///
     /// # Errors
@@ -58,7 +58,7 @@ mod tests {
 
     #[test]
     fn program_in_memory_can_be_started_until_dropped() {
-        let program = MemoryProgram::new(&std::fs::read("/bin/true").unwrap()).unwrap();
+        let program = InMemoryProgram::new(&std::fs::read("/bin/true").unwrap()).unwrap();
         let path = program.path();
         assert!(std::process::Command::new(&path).status().unwrap().success());
         drop(program);

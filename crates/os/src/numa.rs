@@ -148,7 +148,7 @@ fn policy(
 }
 
 /// Returns for each page address of this process the NUMA node that contains the page, or a negative error number.
-pub fn page_nodes(pages: &[usize]) -> Result<Vec<i32>, SysError> {
+pub fn page_numa_nodes(pages: &[usize]) -> Result<Vec<i32>, SysError> {
     let mut status = vec![-libc::ENOENT; pages.len()];
     // SAFETY: the number of elements of both arrays is the number that the call passes. With a null list of nodes, the
     // call is a query, which moves no page. The kernel only looks up the page addresses.

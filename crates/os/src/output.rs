@@ -163,7 +163,7 @@ pub fn resolve_links(path: &Path) -> Result<PathBuf, OutputError> {
 
 /// True if both paths denote the same regular file, or the same name where no file exists yet. Devices and pipes
 /// can take several outputs.
-pub fn are_one_file(one: &Path, other: &Path) -> bool {
+pub fn are_same_file(one: &Path, other: &Path) -> bool {
     let locations = (Location::resolve(one), Location::resolve(other));
     matches!(locations, (Ok(place), Ok(other_place)) if place.is_same_as(&other_place))
 }
@@ -302,7 +302,8 @@ impl Location {
         match FileType::from_raw_mode(found_stat.st_mode) {
             FileType::RegularFile => Ok(LocationKind::Regular),
             FileType::Fifo | FileType::Socket
-                if !is_trusted(found_stat.st_uid) && can_be_changed_by_others(&self.folder)? =>
+                if !is_trusted_user(found_stat.st_uid)
+                    && can_be_changed_by_others(&self.folder)? =>
             {
                 Err(OutputError::OtherOwner { owner: found_stat.st_uid })
             }
@@ -481,11 +482,11 @@ fn open_folder(parent: impl AsFd, name: &OsStr) -> Result<OwnedFd, Errno> {
 /// True if users other than the caller and root can create files in the folder.
 fn can_be_changed_by_others(folder: &OwnedFd) -> Result<bool, Errno> {
     let stat = fstat(folder)?;
-    Ok(stat.st_mode & WRITABLE_BY_OTHERS != 0 || !is_trusted(stat.st_uid))
+    Ok(stat.st_mode & WRITABLE_BY_OTHERS != 0 || !is_trusted_user(stat.st_uid))
 }
 
 /// True if the user is the caller or root.
-pub(crate) fn is_trusted(user: u32) -> bool {
+pub(crate) fn is_trusted_user(user: u32) -> bool {
     user == 0 || user == geteuid().as_raw()
 }
 
@@ -583,7 +584,7 @@ mod tests {
         if given.iter().any(Result::is_err) {
             // Only root can change the owner of a file. This test therefore checks the function of the owner that
             // decides about a refusal.
-            assert!(!is_trusted(NOBODY) || geteuid().as_raw() == NOBODY);
+            assert!(!is_trusted_user(NOBODY) || geteuid().as_raw() == NOBODY);
             return;
         }
         for path in ["theirs", "home/pipe"] {
@@ -632,13 +633,13 @@ mod tests {
         symlink("one", at("soft")).unwrap();
         symlink("new", at("to-new")).unwrap();
         for (a, b) in [("one", "./one"), ("one", "hard"), ("soft", "hard"), ("new", "to-new")] {
-            assert!(are_one_file(&at(a), &at(b)), "{a} {b}");
+            assert!(are_same_file(&at(a), &at(b)), "{a} {b}");
         }
         for (a, b) in [("one", "two"), ("new", "newer"), ("one", "new"), ("none/x", "none/x")] {
-            assert!(!are_one_file(&at(a), &at(b)), "{a} {b}");
+            assert!(!are_same_file(&at(a), &at(b)), "{a} {b}");
         }
         let null = Path::new("/dev/null");
-        assert!(!are_one_file(null, null), "a device takes several outputs");
+        assert!(!are_same_file(null, null), "a device takes several outputs");
     }
 
     #[test]

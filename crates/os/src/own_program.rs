@@ -24,7 +24,7 @@ pub fn with_own_program<R>(program: String, run: impl FnOnce() -> R) -> R {
 const LINK: &str = "/proc/self/exe";
 
 /// Returns the path by which this process starts its own program as a child process: a link of procfs, or without
-/// procfs the path of the running program. Launchers and other hosts must use [`own_path`].
+/// procfs the path of the running program. Launchers and other hosts must use [`own_program_file`].
 ///
 /// # Errors
 /// Fails if there is neither.
@@ -51,7 +51,7 @@ pub fn set_process_name(name: &CStr) {
 ///
 /// # Errors
 /// Fails if the path is unknown, or if it is not UTF-8, because words of commands are texts.
-pub fn own_path() -> io::Result<String> {
+pub fn own_program_file() -> io::Result<String> {
     in_utf8(std::env::current_exe().or_else(|_| started_path())?)
 }
 
@@ -84,7 +84,7 @@ mod tests {
     fn paths_of_own_program_lead_to_its_file() {
         let identity = |path: &Path| std::fs::metadata(path).map(|file| (file.dev(), file.ino()));
         let own = identity(&std::env::current_exe().unwrap()).unwrap();
-        for path in [own_program().unwrap(), own_path().unwrap()] {
+        for path in [own_program().unwrap(), own_program_file().unwrap()] {
             assert_eq!(identity(Path::new(&path)).unwrap(), own, "{path}");
         }
         assert_eq!(identity(&started_path().unwrap()).unwrap(), own);

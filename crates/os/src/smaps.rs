@@ -7,7 +7,7 @@ use std::ops::Range;
 
 /// Returns for each page size in bytes the share (0 to 1) of an address range's resident memory on pages of this size.
 /// The kernel reports transparent huge pages of less than the largest size as base pages.
-pub(crate) fn page_shares(range: Range<usize>) -> io::Result<BTreeMap<u64, f64>> {
+pub(crate) fn page_size_shares(range: Range<usize>) -> io::Result<BTreeMap<u64, f64>> {
     Ok(pages_in(&std::fs::read_to_string("/proc/self/smaps")?, range, huge_page_bytes() as u64))
 }
 

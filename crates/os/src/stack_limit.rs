@@ -23,7 +23,7 @@ impl StackLimit {
 
     /// Returns the limit with the soft limit raised to the hard limit.
     #[must_use]
-    pub fn raised(self) -> Self {
+    pub fn with_raised_soft_limit(self) -> Self {
         Self { soft: self.hard, ..self }
     }
 
@@ -57,10 +57,10 @@ mod tests {
             limit.map_or("unlimited".to_owned(), |bytes| (bytes >> 10).to_string())
         };
         assert_eq!(printed(current), in_words(current.soft));
-        assert_eq!(printed(current.raised()), in_words(current.hard));
+        assert_eq!(printed(current.with_raised_soft_limit()), in_words(current.hard));
         let low = StackLimit { soft: Some(4 << 20), hard: Some(6 << 20) };
         assert_eq!(printed(low), "4096");
-        assert_eq!(printed(low.raised()), "6144");
+        assert_eq!(printed(low.with_raised_soft_limit()), "6144");
         assert_eq!(StackLimit::current(), current);
     }
 }

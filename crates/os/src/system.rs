@@ -51,13 +51,13 @@ pub fn system_memory() -> Option<SystemMemory> {
 }
 
 /// Returns the IDs of the calling process and of the calling thread.
-pub fn process_and_thread() -> (u32, u32) {
+pub fn process_and_thread_ids() -> (u32, u32) {
     // SAFETY: the call has no arguments and always succeeds.
     (std::process::id(), unsafe { libc::gettid() } as u32)
 }
 
 /// Returns the effective user ID of this process.
-pub fn effective_user() -> u32 {
+pub fn effective_user_id() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 

@@ -3,7 +3,7 @@
 //! rule as for outputs (see [`crate::OutputFile`]).
 
 use crate::input;
-use crate::output::{Location, OutputError, is_trusted};
+use crate::output::{Location, OutputError, is_trusted_user};
 use rustix::fs::{Mode, OFlags, Stat, fstat, openat};
 use rustix::io::{Errno, retry_on_intr};
 use std::fs::File;
@@ -122,7 +122,7 @@ fn open(location: &Location) -> Result<File, TrustError> {
 }
 
 fn check(what: &'static str, found_stat: &Stat) -> Result<(), TrustError> {
-    if !is_trusted(found_stat.st_uid) {
+    if !is_trusted_user(found_stat.st_uid) {
         return Err(TrustError::OtherOwner { what, owner: found_stat.st_uid });
     }
     if found_stat.st_mode & WRITABLE_BY_ALL != 0 {

@@ -6,7 +6,7 @@
 //! Others must not have write permission, unless the sticky bit prevents them from renaming files of other users.
 //! The requirements are those of OpenSSH for the files of a user (`StrictModes`).
 
-use crate::output::{WRITABLE_BY_OTHERS, is_trusted};
+use crate::output::{WRITABLE_BY_OTHERS, is_trusted_user};
 use rustix::fs::{CWD, Mode, OFlags, Stat, fstat, mkdirat, openat};
 use rustix::io::Errno;
 use std::io;
@@ -17,7 +17,7 @@ const STICKY: u32 = 0o1000;
 
 /// Rights that other users may have in the folders of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OtherUsers {
+pub enum OtherUserRights {
     /// Other users may add files if the sticky bit protects the files of others, as in `/tmp`.
     MayAdd,
     /// Other users may not write to any folder of the path. If a part of the path does not exist, e.g. because it is on
@@ -73,7 +73,7 @@ impl TrustedFolder {
     ///
     /// # Errors
     /// Returns the reason if another user could replace files in the folder, or if it cannot be opened.
-    pub fn open(path: &Path, others: OtherUsers) -> Result<Self, FolderTrustError> {
+    pub fn open(path: &Path, others: OtherUserRights) -> Result<Self, FolderTrustError> {
         let unavailable = |cause: io::Error| FolderTrustError::unavailable(path, cause);
         let real = path.canonicalize().map_err(unavailable)?;
         let found = Self::walk(&real, others, Missing::IsError)?;
@@ -89,8 +89,8 @@ impl TrustedFolder {
     pub fn open_exclusive(path: &Path) -> Result<Self, FolderTrustError> {
         let absolute = absolute(path)?;
         let existing = absolute.ancestors().find(|folder| folder.exists()).unwrap_or(&absolute);
-        let found = Self::open(existing, OtherUsers::MayAdd)?;
-        check_owner_and_mode(&found.stat()?, OtherUsers::MayNotWrite, &found.path)?;
+        let found = Self::open(existing, OtherUserRights::MayAdd)?;
+        check_owner_and_mode(&found.stat()?, OtherUserRights::MayNotWrite, &found.path)?;
         Ok(found)
     }
 
@@ -106,11 +106,15 @@ impl TrustedFolder {
         let top: PathBuf = absolute.components().take(2).collect();
         let mut here = top.canonicalize().unwrap_or_else(|_| top.clone());
         here.extend(absolute.components().skip(2));
-        Self::walk(&here, OtherUsers::MayAdd, Missing::IsCreated)
+        Self::walk(&here, OtherUserRights::MayAdd, Missing::IsCreated)
     }
 
     /// Opens an absolute path folder by folder, and checks all folders but the last.
-    fn walk(path: &Path, others: OtherUsers, missing: Missing) -> Result<Self, FolderTrustError> {
+    fn walk(
+        path: &Path,
+        others: OtherUserRights,
+        missing: Missing,
+    ) -> Result<Self, FolderTrustError> {
         let mut at = PathBuf::from("/");
         let mut descriptor =
             open_folder(CWD, &at).map_err(|why| FolderTrustError::unavailable(&at, why))?;
@@ -169,7 +173,7 @@ fn absolute(path: &Path) -> Result<PathBuf, FolderTrustError> {
 /// Checks that other users have no more rights in a folder than `others` permits.
 fn check_owner_and_mode(
     stat: &Stat,
-    others: OtherUsers,
+    others: OtherUserRights,
     path: &Path,
 ) -> Result<(), FolderTrustError> {
     check_rights(stat.st_uid, stat.st_mode, others, path)
@@ -183,13 +187,13 @@ fn check_owner_and_mode(
 pub fn check_rights(
     owner: u32,
     mode: u32,
-    others: OtherUsers,
+    others: OtherUserRights,
     path: &Path,
 ) -> Result<(), FolderTrustError> {
-    let is_owned = is_trusted(owner);
+    let is_owned = is_trusted_user(owner);
     let is_writable = mode & WRITABLE_BY_OTHERS != 0;
     let is_sticky = mode & STICKY != 0;
-    let is_protected = is_sticky && others == OtherUsers::MayAdd;
+    let is_protected = is_sticky && others == OtherUserRights::MayAdd;
     if is_owned && (!is_writable || is_protected) {
         return Ok(());
     }
@@ -221,7 +225,7 @@ mod tests {
     }
 
     /// Returns the reason why a folder is refused; an empty text if it is accepted.
-    fn refusal(path: &Path, others: OtherUsers) -> String {
+    fn refusal(path: &Path, others: OtherUserRights) -> String {
         TrustedFolder::open(path, others).err().map_or_else(String::new, |why| why.to_string())
     }
 
@@ -231,18 +235,18 @@ mod tests {
         let folder = outer.path().join("folder");
         let inner = folder.join("inner");
         std::fs::create_dir_all(&inner).unwrap();
-        assert_eq!(refusal(&inner, OtherUsers::MayAdd), "");
+        assert_eq!(refusal(&inner, OtherUserRights::MayAdd), "");
         for path in [&folder, &inner] {
             for open in [0o777, 0o775, 0o757] {
                 mode(path, open);
-                let why = refusal(&inner, OtherUsers::MayAdd);
+                let why = refusal(&inner, OtherUserRights::MayAdd);
                 assert!(why.contains("other users can replace files in"), "{why}");
                 assert!(why.contains(&format!("{} (", path.display())), "{why}");
                 assert!(why.contains(&format!("mode {open:o})")), "{why}");
             }
             mode(path, 0o1777);
-            assert_eq!(refusal(&inner, OtherUsers::MayAdd), "");
-            let why = refusal(&inner, OtherUsers::MayNotWrite);
+            assert_eq!(refusal(&inner, OtherUserRights::MayAdd), "");
+            let why = refusal(&inner, OtherUserRights::MayNotWrite);
             assert!(why.contains("other users can "), "{why}");
             mode(path, 0o755);
         }
@@ -255,10 +259,10 @@ mod tests {
         std::fs::create_dir(&target).unwrap();
         let link = outer.path().join("link");
         symlink(&target, &link).unwrap();
-        let opened = TrustedFolder::open(&link, OtherUsers::MayAdd).unwrap();
+        let opened = TrustedFolder::open(&link, OtherUserRights::MayAdd).unwrap();
         assert_eq!(opened.path(), target.canonicalize().unwrap());
         mode(&target, 0o777);
-        assert!(refusal(&link, OtherUsers::MayAdd).contains("can replace files"));
+        assert!(refusal(&link, OtherUserRights::MayAdd).contains("can replace files"));
     }
 
     #[test]
@@ -267,7 +271,7 @@ mod tests {
         let inner = outer.path().join("inner");
         std::fs::create_dir(&inner).unwrap();
         mode(outer.path(), 0o311);
-        let opened = TrustedFolder::open(&inner, OtherUsers::MayAdd);
+        let opened = TrustedFolder::open(&inner, OtherUserRights::MayAdd);
         mode(outer.path(), 0o700);
         assert!(opened.is_ok(), "{opened:?}");
     }
@@ -283,7 +287,7 @@ mod tests {
         for open in [0o755, 0o1777, 0o700] {
             mode(&folder, open);
             chown(&folder, Some(NOBODY), None).unwrap();
-            let why = refusal(&folder, OtherUsers::MayAdd);
+            let why = refusal(&folder, OtherUserRights::MayAdd);
             assert!(why.contains(&format!("(owner {NOBODY}, mode {open:o})")), "{why}");
         }
     }

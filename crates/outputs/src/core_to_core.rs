@@ -2,11 +2,11 @@
 
 use nodegauge_gauge::outputs::{MEMORY, OutputFigure, OutputFigures};
 use nodegauge_gauge::readers::text::{
-    agree_within, lines, parse_number, rounding_error, unreadable_line, without_colours,
+    agree_within, lines, parse_number, rounding_error, unreadable_line_message, without_colours,
 };
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RefusedOutput, RunMark};
 use nodegauge_measure::Unit;
-use nodegauge_measure::record::Quoted;
+use nodegauge_measure::record::QuotedStatistic;
 
 /// Reader for the output of core-to-core-latency.
 pub(crate) struct CoreToCore;
@@ -90,16 +90,19 @@ fn row(
     values: &mut Vec<f64>,
     figures: &mut OutputFigures,
 ) -> Result<(), String> {
-    let (core, rest) = line.split_once(char::is_whitespace).ok_or_else(|| unreadable_line(line))?;
-    let core: u64 = core.parse().map_err(|_| unreadable_line(line))?;
-    let position =
-        columns.iter().position(|column| *column == core).ok_or_else(|| unreadable_line(line))?;
+    let (core, rest) =
+        line.split_once(char::is_whitespace).ok_or_else(|| unreadable_line_message(line))?;
+    let core: u64 = core.parse().map_err(|_| unreadable_line_message(line))?;
+    let position = columns
+        .iter()
+        .position(|column| *column == core)
+        .ok_or_else(|| unreadable_line_message(line))?;
     let parts: Vec<&str> = rest.split('\u{b1}').collect();
     let cells = parts.len() - 1;
     let is_triangle = cells == position;
     let is_full = cells + 1 == columns.len();
     if !is_triangle && !is_full {
-        return Err(unreadable_line(line));
+        return Err(unreadable_line_message(line));
     }
     let others: Vec<u64> = if is_full && !is_triangle {
         columns.iter().copied().filter(|column| *column != core).collect()
@@ -107,10 +110,11 @@ fn row(
         columns[..position].to_vec()
     };
     for (other, part) in others.into_iter().zip(&parts) {
-        let word = part.split_whitespace().next_back().ok_or_else(|| unreadable_line(line))?;
+        let word =
+            part.split_whitespace().next_back().ok_or_else(|| unreadable_line_message(line))?;
         let value = parse_number(word)
             .filter(|_| rounding_error(word) == 0.5)
-            .ok_or_else(|| unreadable_line(line))?;
+            .ok_or_else(|| unreadable_line_message(line))?;
         values.push(value);
         let mut config = figures.config();
         config.case = Some(format!("{bench}, c{core}->c{other}"));
@@ -119,7 +123,7 @@ fn row(
             name: "core_to_core".to_owned(),
             unit: Unit::Seconds,
             value: value * 1e-9,
-            quoted: Quoted::Mean,
+            quoted: QuotedStatistic::Mean,
         };
         figures.push(figure, &config)?;
     }

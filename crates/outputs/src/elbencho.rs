@@ -3,7 +3,7 @@
 use nodegauge_gauge::outputs::{FILES, OutputConfig, OutputFigure, OutputFigures};
 use nodegauge_gauge::readers::text::{lines, parse_number, quote_text, slug};
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RefusedOutput, RunMark};
-use nodegauge_measure::record::Quoted;
+use nodegauge_measure::record::QuotedStatistic;
 use nodegauge_measure::{Unit, UnitPrefix};
 
 /// Reader for the output of elbencho.
@@ -163,7 +163,7 @@ impl Block {
                 name: self.operation.clone(),
                 unit: *unit,
                 value: *value,
-                quoted: Quoted::Mean,
+                quoted: QuotedStatistic::Mean,
             };
             figures.push(figure, &config)?;
         }

@@ -2,11 +2,11 @@
 
 use nodegauge_gauge::outputs::{MESSAGES, OutputConfig, OutputFigure, OutputFigures};
 use nodegauge_gauge::readers::text::{
-    TitledRun, lines, parse_number, quote_text, rounding_error, slug, unreadable_line,
+    TitledRunRules, lines, parse_number, quote_text, rounding_error, slug, unreadable_line_message,
 };
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RefusedOutput, RunMark};
 use nodegauge_measure::Unit;
-use nodegauge_measure::record::Quoted;
+use nodegauge_measure::record::QuotedStatistic;
 
 /// Reader for the output of the Intel MPI Benchmarks.
 pub(crate) struct Imb;
@@ -17,8 +17,8 @@ const TITLES: [&str; 3] =
 /// First words of a table.
 const TABLE: &str = "# Benchmarking";
 /// Rules that detect the runs.
-const RUN: TitledRun =
-    TitledRun { version, is_table, end: "# All processes entering MPI_Finalize" };
+const RUN: TitledRunRules =
+    TitledRunRules { version, is_table, end: "# All processes entering MPI_Finalize" };
 
 impl Reader for Imb {
     fn program(&self) -> &'static str {
@@ -38,7 +38,7 @@ impl Reader for Imb {
     }
 
     fn last_phase(&self) -> Option<u8> {
-        Some(TitledRun::END)
+        Some(TitledRunRules::END)
     }
 
     fn version(&self, text: &str) -> Option<String> {
@@ -143,11 +143,11 @@ impl Table {
             return Ok(());
         }
         if words.len() != self.columns.len() {
-            return Err(unreadable_line(line));
+            return Err(unreadable_line_message(line));
         }
         let name = self.name.clone().ok_or("a table has no name")?;
         let values: Option<Vec<f64>> = words.iter().map(|word| parse_number(word)).collect();
-        let values = values.ok_or_else(|| unreadable_line(line))?;
+        let values = values.ok_or_else(|| unreadable_line_message(line))?;
         let row = Row { columns: &self.columns, values: &values };
         let bytes = row.value("#bytes");
         if let (Some(last), Some(now)) = (self.last_bytes, bytes)
@@ -162,7 +162,7 @@ impl Table {
         if let [Some(least), Some(mean), Some(most)] = times
             && !(least <= mean + 0.01 && mean <= most + 0.01)
         {
-            return Err(unreadable_line(line));
+            return Err(unreadable_line_message(line));
         }
         let mut config = figures.config();
         config.message_bytes = bytes.map(|bytes| bytes as u64);
@@ -223,7 +223,7 @@ impl Table {
                 name: figure_name,
                 unit,
                 value: printed,
-                quoted: Quoted::Mean,
+                quoted: QuotedStatistic::Mean,
             };
             figures.push(figure, &own)?;
         }

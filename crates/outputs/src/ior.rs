@@ -3,11 +3,11 @@
 use nodegauge_gauge::outputs::{FILES, OutputConfig, OutputFigure, OutputFigures};
 use nodegauge_gauge::readers::text::{
     after_label, agree_within, lines, parse_count, parse_document, parse_number, parse_size,
-    unreadable_line,
+    unreadable_line_message,
 };
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RefusedOutput, RunMark};
 use nodegauge_measure::Unit;
-use nodegauge_measure::record::Quoted;
+use nodegauge_measure::record::QuotedStatistic;
 use serde_json::Value;
 
 /// Reader for the output of IOR.
@@ -128,10 +128,11 @@ fn table(text: &str, figures: &mut OutputFigures) -> Result<(), String> {
         if found.next().is_some_and(|other| other != line) {
             return Err(format!("it has several lines {label:?}"));
         }
-        let (mebi, mega) = line.split_once("MiB/sec").ok_or_else(|| unreadable_line(line))?;
+        let (mebi, mega) =
+            line.split_once("MiB/sec").ok_or_else(|| unreadable_line_message(line))?;
         let mega = mega.trim().strip_prefix('(').and_then(|rest| rest.strip_suffix("MB/sec)"));
         let rates = parse_number(mebi.trim()).zip(mega.map(str::trim).and_then(parse_number));
-        let (binary, decimal) = rates.ok_or_else(|| unreadable_line(line))?;
+        let (binary, decimal) = rates.ok_or_else(|| unreadable_line_message(line))?;
         if !agree_within(binary * MEBI, decimal * 1e6, 1e-4 + 1e4 / (decimal * 1e6).max(1.0)) {
             return Err(format!("the two rates of {label:?} contradict each other"));
         }
@@ -140,7 +141,7 @@ fn table(text: &str, figures: &mut OutputFigures) -> Result<(), String> {
             name: name.to_owned(),
             unit: Unit::BytesPerSecond,
             value: binary * MEBI,
-            quoted: Quoted::Best,
+            quoted: QuotedStatistic::Best,
         };
         figures.push(figure, &config)?;
     }
@@ -203,10 +204,10 @@ fn read_csv_rows(text: &str, figures: &mut OutputFigures) -> Result<(), String> 
             continue;
         }
         if cells.len() != CSV.split(',').count() {
-            return Err(unreadable_line(line));
+            return Err(unreadable_line_message(line));
         }
         let numbers: Option<Vec<f64>> = cells[1..].iter().map(|cell| parse_number(cell)).collect();
-        let numbers = numbers.ok_or_else(|| unreadable_line(line))?;
+        let numbers = numbers.ok_or_else(|| unreadable_line_message(line))?;
         let config = OutputConfig {
             block_bytes: Some((numbers[4] * 1024.0) as u64),
             processes: Some(numbers[9] as u64),
@@ -223,7 +224,7 @@ fn read_csv_rows(text: &str, figures: &mut OutputFigures) -> Result<(), String> 
             name,
             unit: Unit::BytesPerSecond,
             value: rate * MEBI,
-            quoted: Quoted::Best,
+            quoted: QuotedStatistic::Best,
         };
         figures.push(figure, &config)?;
     }
@@ -262,7 +263,7 @@ fn json(text: &str, figures: &mut OutputFigures) -> Result<(), String> {
             name: name.to_owned(),
             unit: Unit::BytesPerSecond,
             value: rate * MEBI,
-            quoted: Quoted::Best,
+            quoted: QuotedStatistic::Best,
         };
         figures.push(figure, &config)?;
     }

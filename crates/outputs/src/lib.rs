@@ -82,7 +82,7 @@ impl Gauge for OutputGauge {
         self.of.gauge
     }
 
-    fn kinds(&self) -> Vec<ConfigKind> {
+    fn figure_kinds(&self) -> Vec<ConfigKind> {
         vec![ConfigKind::from_config::<OutputConfig>(self.of.gauge, self.tests)]
     }
 

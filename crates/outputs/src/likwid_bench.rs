@@ -8,7 +8,7 @@ use nodegauge_gauge::readers::text::{
 };
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RefusedOutput, RunMark};
 use nodegauge_measure::Unit;
-use nodegauge_measure::record::Quoted;
+use nodegauge_measure::record::QuotedStatistic;
 
 /// Reader for the output of likwid-bench.
 pub(crate) struct LikwidBench;
@@ -67,7 +67,7 @@ impl Reader for LikwidBench {
                 name: name.to_owned(),
                 unit,
                 value: printed,
-                quoted: Quoted::Single,
+                quoted: QuotedStatistic::Single,
             };
             figures.push(figure, &config)?;
         }

@@ -2,11 +2,11 @@
 
 use nodegauge_gauge::outputs::{MEMORY, OutputConfig, OutputFigure, OutputFigures};
 use nodegauge_gauge::readers::text::{
-    agree_within, lines, number_with_unit, quote_text, rounding_error, unreadable_line,
+    agree_within, lines, number_with_unit, quote_text, rounding_error, unreadable_line_message,
 };
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RefusedOutput, RunMark};
 use nodegauge_measure::Unit;
-use nodegauge_measure::record::Quoted;
+use nodegauge_measure::record::QuotedStatistic;
 
 /// Reader for the output of mbw.
 pub(crate) struct Mbw;
@@ -40,7 +40,7 @@ impl Reader for Mbw {
         let mut figures = OutputFigures::new("mbw", None);
         let mut copies: Vec<Copy<'_>> = Vec::new();
         for line in lines(text).filter(|line| line.contains("\tMethod: ")) {
-            let copy = Copy::parse(line).ok_or_else(|| unreadable_line(line))?;
+            let copy = Copy::parse(line).ok_or_else(|| unreadable_line_message(line))?;
             if copy.label != "AVG" {
                 if copy.label != copies.len().to_string() {
                     return Err(format!("a copy is missing: {}", quote_text(line)).into());
@@ -119,7 +119,7 @@ impl<'a> Copy<'a> {
             name: "copy".to_owned(),
             unit: Unit::BytesPerSecond,
             value: self.rate * MEBI,
-            quoted: Quoted::HarmonicMean,
+            quoted: QuotedStatistic::HarmonicMean,
         };
         figures.push(figure, &config)
     }

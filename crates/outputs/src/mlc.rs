@@ -2,10 +2,10 @@
 //! under load.
 
 use nodegauge_gauge::outputs::{MEMORY, OutputFigure, OutputFigures};
-use nodegauge_gauge::readers::text::{lines, parse_number, quote_text, unreadable_line};
+use nodegauge_gauge::readers::text::{lines, parse_number, quote_text, unreadable_line_message};
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RefusedOutput, RunMark};
 use nodegauge_measure::Unit;
-use nodegauge_measure::record::Quoted;
+use nodegauge_measure::record::QuotedStatistic;
 
 /// Reader for the output of Intel Memory Latency Checker.
 pub(crate) struct Mlc;
@@ -152,7 +152,7 @@ impl Part {
                 name: name.to_owned(),
                 unit,
                 value: value * factor,
-                quoted: Quoted::Single,
+                quoted: QuotedStatistic::Single,
             };
             figures.push(figure, &config)?;
         }
@@ -178,7 +178,7 @@ impl Part {
             name: "bandwidth".to_owned(),
             unit: Unit::BytesPerSecond,
             value: value * 1e6,
-            quoted: Quoted::Single,
+            quoted: QuotedStatistic::Single,
         };
         figures.push(figure, &config)
     }
@@ -194,8 +194,9 @@ impl Part {
         if !is_delay {
             return Ok(());
         }
-        let (latency, rate) =
-            parse_number(latency).zip(parse_number(rate)).ok_or_else(|| unreadable_line(line))?;
+        let (latency, rate) = parse_number(latency)
+            .zip(parse_number(rate))
+            .ok_or_else(|| unreadable_line_message(line))?;
         if !self.has_load_unit {
             return Err("the units of the table under load are missing".to_owned());
         }
@@ -212,7 +213,7 @@ impl Part {
                     name: name.to_owned(),
                     unit,
                     value,
-                    quoted: Quoted::Single,
+                    quoted: QuotedStatistic::Single,
                 },
                 &config,
             )?;
@@ -248,7 +249,7 @@ fn idle(rest: &str, figures: &mut OutputFigures) -> Result<(), String> {
             name: "latency".to_owned(),
             unit: Unit::Seconds,
             value: value * 1e-9,
-            quoted: Quoted::Single,
+            quoted: QuotedStatistic::Single,
         },
         &config,
     )
@@ -270,7 +271,7 @@ fn caches(line: &str, figures: &mut OutputFigures) -> Result<(), String> {
             name: "cache_to_cache".to_owned(),
             unit: Unit::Seconds,
             value: value * 1e-9,
-            quoted: Quoted::Single,
+            quoted: QuotedStatistic::Single,
         },
         &config,
     )

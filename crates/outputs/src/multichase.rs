@@ -2,11 +2,12 @@
 
 use nodegauge_gauge::outputs::{MEMORY, OutputFigure, OutputFigures};
 use nodegauge_gauge::readers::text::{
-    after_label, agree_within, lines, parse_count, parse_number, quote_text, unreadable_line,
+    after_label, agree_within, lines, parse_count, parse_number, quote_text,
+    unreadable_line_message,
 };
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RefusedOutput, RunMark};
 use nodegauge_measure::Unit;
-use nodegauge_measure::record::Quoted;
+use nodegauge_measure::record::QuotedStatistic;
 
 /// Reader for the output of multichase, multiload and pingpong.
 pub(crate) struct Multichase;
@@ -94,8 +95,8 @@ fn chase(text: &str) -> Result<PrintedRun, String> {
     let least = averages.iter().copied().fold(f64::INFINITY, f64::min);
     let mean = averages.iter().sum::<f64>() / averages.len() as f64;
     let quoted = match last {
-        _ if agree_within(last, least, 1e-3) => Quoted::Best,
-        _ if agree_within(last, mean, 1e-2) => Quoted::Mean,
+        _ if agree_within(last, least, 1e-3) => QuotedStatistic::Best,
+        _ if agree_within(last, mean, 1e-2) => QuotedStatistic::Mean,
         _ => return Err("its result is neither the minimum nor the mean of its samples".to_owned()),
     };
     let figure = OutputFigure {
@@ -119,10 +120,10 @@ fn load(text: &str) -> Result<PrintedRun, String> {
     }
     for row in rows {
         let values: Option<Vec<f64>> = row[..10].iter().map(|cell| parse_number(cell)).collect();
-        let values = values.ok_or_else(|| unreadable_line(&row.join(", ")))?;
+        let values = values.ok_or_else(|| unreadable_line_message(&row.join(", ")))?;
         let [bytes, chasers, chase, load, most, mean] = [1, 2, 3, 6, 7, 8].map(|at| values[at]);
         if mean > most {
-            return Err(unreadable_line(&row.join(", ")));
+            return Err(unreadable_line_message(&row.join(", ")));
         }
         let mut config = figures.config();
         config.data_bytes = Some(bytes as u64);
@@ -139,7 +140,7 @@ fn load(text: &str) -> Result<PrintedRun, String> {
                 name: name.to_owned(),
                 unit,
                 value,
-                quoted: Quoted::Mean,
+                quoted: QuotedStatistic::Mean,
             };
             figures.push(figure, &config)?;
         }
@@ -175,7 +176,7 @@ fn ping(text: &str) -> Result<PrintedRun, String> {
                         name: "core_to_core".to_owned(),
                         unit: Unit::Seconds,
                         value: value * 1e-9,
-                        quoted: Quoted::Best,
+                        quoted: QuotedStatistic::Best,
                     },
                     &config,
                 )?;

@@ -3,10 +3,10 @@
 
 use nodegauge_gauge::outputs::{NETWORK, OutputConfig, OutputFigure, OutputFigures};
 use nodegauge_gauge::readers::text::{
-    agree_within, lines, parse_document, parse_number, quote_text, unreadable_line,
+    agree_within, lines, parse_document, parse_number, quote_text, unreadable_line_message,
 };
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RefusedOutput, RunMark};
-use nodegauge_measure::record::{Quoted, Validity};
+use nodegauge_measure::record::{QuotedStatistic, Validity};
 use nodegauge_measure::{Bytes, Unit};
 use serde_json::Value;
 
@@ -149,11 +149,11 @@ fn figures(text: &str, version: Option<String>) -> Result<PrintedRun, String> {
             if words.len() < 4 || words[1].parse::<u64>().is_err() {
                 continue;
             }
-            return Err(unreadable_line(line));
+            return Err(unreadable_line_message(line));
         }
-        let size = parse_number(words[0]).ok_or_else(|| unreadable_line(line))?;
+        let size = parse_number(words[0]).ok_or_else(|| unreadable_line_message(line))?;
         if words[2].contains(char::is_control) {
-            return Err(unreadable_line(line));
+            return Err(unreadable_line_message(line));
         }
         if sizes.contains(&size) && sizes.last() != Some(&size) {
             return Err(format!("its table has {size} B twice"));
@@ -166,11 +166,11 @@ fn figures(text: &str, version: Option<String>) -> Result<PrintedRun, String> {
             }
             let [time, algorithm, bus] = [0, 1, 2].map(|cell| parse_number(cells[cell]));
             let (Some(time), Some(algorithm), Some(bus)) = (time, algorithm, bus) else {
-                return Err(unreadable_line(line));
+                return Err(unreadable_line_message(line));
             };
             let wrong = match cells[3] {
                 "N/A" => None,
-                word => Some(parse_number(word).ok_or_else(|| unreadable_line(line))?),
+                word => Some(parse_number(word).ok_or_else(|| unreadable_line_message(line))?),
             };
             // The time has four digits, and the bandwidth has two decimals.
             let error = 6e-3 + 0.006 / algorithm.max(1e-9);
@@ -237,7 +237,7 @@ impl Half {
     ) -> Result<(), String> {
         let mut validity = Validity::valid();
         if self.wrong.is_some_and(|wrong| wrong > 0.0) {
-            validity.invalid("the program reports wrong data");
+            validity.mark_invalid("the program reports wrong data");
         }
         let known = [(Unit::Seconds, self.time * 1e-6), (Unit::BytesPerSecond, self.bus * 1e9)];
         for (unit, value) in known {
@@ -246,7 +246,7 @@ impl Half {
                 name: name.to_owned(),
                 unit,
                 value,
-                quoted: Quoted::Mean,
+                quoted: QuotedStatistic::Mean,
             };
             figures.push_with_validity(figure, config, validity.clone())?;
         }

@@ -4,7 +4,7 @@ use nodegauge_gauge::outputs::{MEMORY, OutputFigure, OutputFigures};
 use nodegauge_gauge::readers::text::{parse_document, parse_number, quote_text};
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RefusedOutput, RunMark};
 use nodegauge_measure::Unit;
-use nodegauge_measure::record::Quoted;
+use nodegauge_measure::record::QuotedStatistic;
 use serde_json::Value;
 
 /// Reader for the JSON of PerfSpect.
@@ -121,7 +121,7 @@ fn push(
             name: name.to_owned(),
             unit,
             value: value * factor,
-            quoted: Quoted::Single,
+            quoted: QuotedStatistic::Single,
         },
         &config,
     )

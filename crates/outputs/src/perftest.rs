@@ -7,7 +7,7 @@ use nodegauge_gauge::readers::text::{
 };
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RefusedOutput, RunMark};
 use nodegauge_measure::Unit;
-use nodegauge_measure::record::Quoted;
+use nodegauge_measure::record::QuotedStatistic;
 use serde_json::Value;
 
 /// Reader for the output of perftest.
@@ -222,7 +222,7 @@ fn rates(
             name: program.to_owned(),
             unit: symbol,
             value: average * factor,
-            quoted: Quoted::Mean,
+            quoted: QuotedStatistic::Mean,
         };
         figures.push(figure, &own)?;
     }
@@ -232,7 +232,7 @@ fn rates(
             name: program.to_owned(),
             unit: Unit::MessagesPerSecond,
             value: messages * 1e6,
-            quoted: Quoted::Mean,
+            quoted: QuotedStatistic::Mean,
         },
         config,
     )
@@ -268,7 +268,7 @@ fn times(
             name: program.to_owned(),
             unit: Unit::Seconds,
             value: typical * 1e-6,
-            quoted: Quoted::Median,
+            quoted: QuotedStatistic::Median,
         },
         &own,
     )

@@ -1,20 +1,20 @@
 //! Reader for rocm_bandwidth_test: matrices of bandwidths between devices, and tables for single pairs of devices.
 
 use nodegauge_gauge::outputs::{DEVICE, OutputFigure, OutputFigures};
-use nodegauge_gauge::readers::text::{lines, parse_number, unreadable_line};
+use nodegauge_gauge::readers::text::{lines, parse_number, unreadable_line_message};
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RefusedOutput, RunMark};
 use nodegauge_measure::Unit;
-use nodegauge_measure::record::Quoted;
+use nodegauge_measure::record::QuotedStatistic;
 
 /// Reader for the output of rocm_bandwidth_test.
 pub(crate) struct RocmBandwidth;
 
 /// Titles of the bandwidth matrices, with direction and statistic.
-const MATRICES: [(&str, &str, Quoted); 4] = [
-    ("Unidirectional copy peak bandwidth GB/s", "unidirectional", Quoted::Best),
-    ("Unidirectional copy average bandwidth GB/s", "unidirectional", Quoted::Mean),
-    ("Bidirectional copy peak bandwidth GB/s", "bidirectional", Quoted::Best),
-    ("Bidirectional copy average bandwidth GB/s", "bidirectional", Quoted::Mean),
+const MATRICES: [(&str, &str, QuotedStatistic); 4] = [
+    ("Unidirectional copy peak bandwidth GB/s", "unidirectional", QuotedStatistic::Best),
+    ("Unidirectional copy average bandwidth GB/s", "unidirectional", QuotedStatistic::Mean),
+    ("Bidirectional copy peak bandwidth GB/s", "bidirectional", QuotedStatistic::Best),
+    ("Bidirectional copy average bandwidth GB/s", "bidirectional", QuotedStatistic::Mean),
 ];
 
 impl Reader for RocmBandwidth {
@@ -54,7 +54,7 @@ fn version(line: &str) -> Option<String> {
 
 fn figures(text: &str, version: Option<String>) -> Result<PrintedRun, String> {
     let mut figures = OutputFigures::new("rocm_bandwidth_test", version);
-    let mut matrix: Option<(&str, Quoted)> = None;
+    let mut matrix: Option<(&str, QuotedStatistic)> = None;
     let mut columns: Vec<u64> = Vec::new();
     let mut rows = 0;
     let mut is_short = false;
@@ -87,16 +87,16 @@ fn figures(text: &str, version: Option<String>) -> Result<PrintedRun, String> {
             matrix = None;
             continue;
         }
-        let row: u64 = row.parse().map_err(|_| unreadable_line(line))?;
+        let row: u64 = row.parse().map_err(|_| unreadable_line_message(line))?;
         if cells.len() != columns.len() || columns.get(rows) != Some(&row) {
-            return Err(unreadable_line(line));
+            return Err(unreadable_line_message(line));
         }
         rows += 1;
         for (column, cell) in columns.iter().zip(cells) {
             if *cell == "N/A" {
                 continue;
             }
-            let value = parse_number(cell).ok_or_else(|| unreadable_line(line))? * 1e9;
+            let value = parse_number(cell).ok_or_else(|| unreadable_line_message(line))? * 1e9;
             let mut config = figures.config();
             config.case = Some(format!("{direction}, {row}->{column}, {}", statistic.name()));
             figures.push(

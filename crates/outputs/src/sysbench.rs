@@ -6,7 +6,7 @@ use nodegauge_gauge::readers::text::{
 };
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RefusedOutput, RunMark};
 use nodegauge_measure::Unit;
-use nodegauge_measure::record::Quoted;
+use nodegauge_measure::record::QuotedStatistic;
 
 /// Reader for the output of sysbench.
 pub(crate) struct Sysbench;
@@ -98,8 +98,13 @@ fn figures(text: &str, version: Option<String>) -> Result<PrintedRun, String> {
         ("operations", Unit::OperationsPerSecond, operations),
     ];
     for (name, unit, value) in known {
-        let figure =
-            OutputFigure { of: MEMORY, name: name.to_owned(), unit, value, quoted: Quoted::Mean };
+        let figure = OutputFigure {
+            of: MEMORY,
+            name: name.to_owned(),
+            unit,
+            value,
+            quoted: QuotedStatistic::Mean,
+        };
         figures.push(figure, &config)?;
     }
     Ok(figures.finish(None))

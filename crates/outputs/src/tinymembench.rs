@@ -1,10 +1,10 @@
 //! Reader for tinymembench: lines `name : rate MB/s`, and tables of latencies by block size.
 
 use nodegauge_gauge::outputs::{MEMORY, OutputFigure, OutputFigures};
-use nodegauge_gauge::readers::text::{lines, parse_number, unreadable_line};
+use nodegauge_gauge::readers::text::{lines, parse_number, unreadable_line_message};
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RefusedOutput, RunMark};
 use nodegauge_measure::Unit;
-use nodegauge_measure::record::Quoted;
+use nodegauge_measure::record::QuotedStatistic;
 
 /// Reader for the output of tinymembench.
 pub(crate) struct Tinymembench;
@@ -63,26 +63,27 @@ fn figures(text: &str, version: Option<String>) -> Result<PrintedRun, String> {
         let Some((name, value)) = line.rsplit_once(" : ") else { continue };
         let mut config = figures.config();
         if let Some(pages) = pages.filter(|_| value.contains(" ns")) {
-            let block: u64 = name.trim().parse().map_err(|_| unreadable_line(line))?;
+            let block: u64 = name.trim().parse().map_err(|_| unreadable_line_message(line))?;
             if last_block > 0 && block != 2 * last_block {
                 return Err("a size of its latency table is not twice the previous size".to_owned());
             }
             last_block = block;
             config.block_bytes = Some(block);
             config.case = Some(pages.to_owned()).filter(|pages| !pages.is_empty());
-            let (single, dual) = value.split_once('/').ok_or_else(|| unreadable_line(line))?;
+            let (single, dual) =
+                value.split_once('/').ok_or_else(|| unreadable_line_message(line))?;
             for (figure_name, cell) in
                 [("latency_above_l1", single), ("dual_latency_above_l1", dual)]
             {
                 let cell = cell.trim().strip_suffix("ns").map(str::trim).and_then(parse_number);
-                let seconds = cell.ok_or_else(|| unreadable_line(line))? * 1e-9;
+                let seconds = cell.ok_or_else(|| unreadable_line_message(line))? * 1e-9;
                 figures.push(
                     OutputFigure {
                         of: MEMORY,
                         name: figure_name.to_owned(),
                         unit: Unit::Seconds,
                         value: seconds,
-                        quoted: Quoted::Best,
+                        quoted: QuotedStatistic::Best,
                     },
                     &config,
                 )?;
@@ -90,7 +91,8 @@ fn figures(text: &str, version: Option<String>) -> Result<PrintedRun, String> {
         } else if let Some(rate) =
             value.split(" (").next().and_then(|rate| rate.strip_suffix("MB/s"))
         {
-            let printed = parse_number(rate.trim()).ok_or_else(|| unreadable_line(line))? * 1e6;
+            let printed =
+                parse_number(rate.trim()).ok_or_else(|| unreadable_line_message(line))? * 1e6;
             config.case = Some(format!("{part}{}", name.trim()));
             figures.push(
                 OutputFigure {
@@ -98,7 +100,7 @@ fn figures(text: &str, version: Option<String>) -> Result<PrintedRun, String> {
                     name: "bandwidth".to_owned(),
                     unit: Unit::BytesPerSecond,
                     value: printed,
-                    quoted: Quoted::Best,
+                    quoted: QuotedStatistic::Best,
                 },
                 &config,
             )?;

@@ -2,11 +2,11 @@
 
 use nodegauge_gauge::outputs::{DEVICE, OutputConfig, OutputFigure, OutputFigures};
 use nodegauge_gauge::readers::text::{
-    agree_within, lines, number_with_unit, quote_text, unreadable_line,
+    agree_within, lines, number_with_unit, quote_text, unreadable_line_message,
 };
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RefusedOutput, RunMark};
 use nodegauge_measure::Unit;
-use nodegauge_measure::record::Quoted;
+use nodegauge_measure::record::QuotedStatistic;
 
 /// Reader for the output of TransferBench.
 pub(crate) struct TransferBench;
@@ -69,9 +69,12 @@ fn figures(text: &str, version: Option<String>) -> Result<PrintedRun, String> {
         if test.is_empty() {
             return Err(format!("a line belongs to no test: {}", quote_text(line)));
         }
-        let rate = number_with_unit(cells[1], "GB/s").ok_or_else(|| unreadable_line(line))? * 1e9;
-        let time = number_with_unit(cells[2], "ms").ok_or_else(|| unreadable_line(line))? * 1e-3;
-        let bytes = number_with_unit(cells[3], "bytes").ok_or_else(|| unreadable_line(line))?;
+        let rate =
+            number_with_unit(cells[1], "GB/s").ok_or_else(|| unreadable_line_message(line))? * 1e9;
+        let time =
+            number_with_unit(cells[2], "ms").ok_or_else(|| unreadable_line_message(line))? * 1e-3;
+        let bytes =
+            number_with_unit(cells[3], "bytes").ok_or_else(|| unreadable_line_message(line))?;
         // Rates and times have three decimals.
         let error = 2e-3 + 6e5 / rate.max(1.0) + 6e-7 / time.max(1e-9);
         if !agree_within(rate, bytes / time, error) {
@@ -83,7 +86,7 @@ fn figures(text: &str, version: Option<String>) -> Result<PrintedRun, String> {
         let route = cells.get(4).copied().unwrap_or_default();
         let words: Vec<&str> = cells[0].split_whitespace().collect();
         if !words.first().is_some_and(|first| KINDS.contains(&first.trim_end_matches(':'))) {
-            return Err(unreadable_line(line));
+            return Err(unreadable_line_message(line));
         }
         let what = words.join(" ").trim_end_matches(':').to_owned();
         let parts = [test.as_str(), what.as_str(), route];
@@ -99,7 +102,7 @@ fn figures(text: &str, version: Option<String>) -> Result<PrintedRun, String> {
                 name: "copy".to_owned(),
                 unit: Unit::BytesPerSecond,
                 value: rate,
-                quoted: Quoted::Mean,
+                quoted: QuotedStatistic::Mean,
             },
             &config,
         )?;

@@ -9,7 +9,7 @@ use nodegauge_placement::MemoryPolicy;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Configuration of a [`StreamPoint`](crate::point::StreamPoint).
+/// Configuration of a [`StreamTarget`](crate::point::StreamTarget).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TargetConfig {
     /// CPUs of each thread; a thread with an empty list is not bound.
@@ -51,9 +51,9 @@ impl TargetConfig {
 
     /// Returns the reason if the arrays have too few pages to check that they are interleaved; `None` if they
     /// have enough, or if the policy does not interleave.
-    pub fn too_few_pages(&self, pages: Option<&BTreeMap<u64, Fraction>>) -> Option<String> {
+    pub fn too_few_pages_reason(&self, pages: Option<&BTreeMap<u64, Fraction>>) -> Option<String> {
         let MemoryPolicy::Interleave(nodes) = &self.policy else { return None };
-        location::too_few_pages(self.bytes(), pages?, nodes.len())
+        location::too_few_pages_reason(self.bytes(), pages?, nodes.len())
     }
 
     /// Checks that enough huge pages are reserved for the arrays of `processes` processes, if the arrays require huge

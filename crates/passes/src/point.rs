@@ -3,7 +3,7 @@
 
 use crate::TargetConfig;
 use crate::kernels::values::{ExpectedValues, WrongValue};
-use crate::kernels::{self, Element, Kernel, KernelShape, Loop, STREAM_ARRAYS};
+use crate::kernels::{self, Element, Kernel, KernelShape, Loop, STREAM_ARRAY_COUNT};
 use crate::traffic::{self, CountedTraffic};
 use nodegauge_arena::location::{self, ShareLocation};
 use nodegauge_arena::{ArenaError, ArrayShare, Arrays};
@@ -24,7 +24,7 @@ const FILLED_PART: Bytes = Bytes::mib(16);
 pub type Spans = Vec<Span>;
 
 /// Function that waits until all processes have called it; `None` for a single process.
-pub type RanksGate<'a> = Option<&'a (dyn Fn() + Sync)>;
+pub type RanksBarrier<'a> = Option<&'a (dyn Fn() + Sync)>;
 
 /// Actual placement and pages of a point, and results of the checks of its arrays.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -46,7 +46,7 @@ pub struct PointObservations {
 }
 
 /// Configuration with its team and its arrays, ready to be measured.
-pub struct StreamPoint {
+pub struct StreamTarget {
     config: TargetConfig,
     loops: Vec<Loop>,
     team: Team,
@@ -61,7 +61,7 @@ pub struct StreamPoint {
     pub checks: u32,
 }
 
-impl StreamPoint {
+impl StreamTarget {
     /// Starts the team and maps the arrays. Each thread initialises its own share (first touch).
     ///
     /// # Errors
@@ -164,7 +164,8 @@ impl StreamPoint {
         Ok(())
     }
 
-    /// Runs only the kernel with index `i`, untimed. After [`StreamPoint::check_and_refill`], each kernel may run once.
+    /// Runs only the kernel with index `i`, untimed. After [`StreamTarget::check_and_refill`], each kernel may run
+    /// once.
     ///
     /// # Errors
     /// Fails if a thread of the team fails.
@@ -192,12 +193,15 @@ impl StreamPoint {
         }
     }
 
-    /// Runs a pass as [`StreamPoint::run_pass`] does; before each kernel, the team waits for the other processes at
+    /// Runs a pass as [`StreamTarget::run_pass`] does; before each kernel, the team waits for the other processes at
     /// `gate`. Returns the sample and the time span of each kernel.
     ///
     /// # Errors
     /// Fails if a thread of the team fails.
-    pub fn pass_with_gate(&mut self, gate: RanksGate<'_>) -> Result<(Sample, Spans), ArenaError> {
+    pub fn run_pass_with_barrier(
+        &mut self,
+        gate: RanksBarrier<'_>,
+    ) -> Result<(Sample, Spans), ArenaError> {
         self.check_and_refill()?;
         let (sample, spans, sums) = self.timed(gate, None)?;
         for (i, sum) in sums.into_iter().enumerate() {
@@ -211,7 +215,7 @@ impl StreamPoint {
     /// cache. Returns the sample, the time span of each kernel, and the sum that each kernel computed.
     fn timed(
         &mut self,
-        gate: RanksGate<'_>,
+        gate: RanksBarrier<'_>,
         part: Option<ArrayShare>,
     ) -> Result<(Sample, Spans, Vec<f64>), ArenaError> {
         let arrays = &self.arrays;
@@ -226,14 +230,14 @@ impl StreamPoint {
         Ok((sample, timed.spans, sums))
     }
 
-    /// Runs the kernels as [`StreamPoint::run_part`] does; before each kernel, the team waits for the other processes
+    /// Runs the kernels as [`StreamTarget::run_part`] does; before each kernel, the team waits for the other processes
     /// at `gate`. The values in the part are not checked.
     ///
     /// # Errors
     /// Fails if a thread of the team fails.
-    pub fn part_with_gate(
+    pub fn run_part_with_barrier(
         &mut self,
-        gate: RanksGate<'_>,
+        gate: RanksBarrier<'_>,
         part: ArrayShare,
     ) -> Result<(Sample, Spans), ArenaError> {
         /// Maximum number of runs of all kernels over an element before the arrays are filled again. Each run
@@ -242,7 +246,8 @@ impl StreamPoint {
         /// Maximum number of runs of kernels with the fourth array before the arrays are filled again. The fourth
         /// array contains products of two arrays, whose exponents are twice as large.
         const MAX_PRODUCT_RUNS: usize = MAX_RUNS / 2;
-        let times = if self.config.arrays > STREAM_ARRAYS { MAX_PRODUCT_RUNS } else { MAX_RUNS };
+        let times =
+            if self.config.arrays > STREAM_ARRAY_COUNT { MAX_PRODUCT_RUNS } else { MAX_RUNS };
         if self.parts.max_runs >= times as f64 {
             self.fill()?;
         }
@@ -252,7 +257,7 @@ impl StreamPoint {
     }
 }
 
-impl StreamPoint {
+impl StreamTarget {
     /// Returns the requested configuration.
     pub fn config(&self) -> &TargetConfig {
         &self.config
@@ -295,7 +300,7 @@ impl StreamPoint {
     /// # Errors
     /// Fails if a thread of the team fails.
     pub fn run_pass(&mut self) -> Result<Sample, ArenaError> {
-        Ok(self.pass_with_gate(None)?.0)
+        Ok(self.run_pass_with_barrier(None)?.0)
     }
 
     /// Runs each kernel once over a part of the arrays. The next pass fills the arrays again.
@@ -303,7 +308,7 @@ impl StreamPoint {
     /// # Errors
     /// Fails if a thread of the team fails.
     pub fn run_part(&mut self, part: ArrayShare) -> Result<Sample, ArenaError> {
-        Ok(self.part_with_gate(None, part)?.0)
+        Ok(self.run_part_with_barrier(None, part)?.0)
     }
 
     /// Compares every element of the arrays with the expected values; does nothing after a run over a part of the
@@ -399,7 +404,7 @@ fn run(
     arrays: &Arrays,
     part: Option<ArrayShare>,
     loops: &[Loop],
-    gate: RanksGate<'_>,
+    gate: RanksBarrier<'_>,
 ) -> Vec<f64> {
     let together = || {
         if let Some(gate) = gate {
@@ -469,7 +474,7 @@ fn native_loop(kernel: Kernel, element: Element, shape: KernelShape) -> Result<L
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernels::{Prefetch, STREAM, SideBySide, Stores, available_isas};
+    use crate::kernels::{Prefetch, STREAM, SideBySidePages, Stores, available_isas};
     use nodegauge_arena::{ArrayLayout, RequestedPages};
     use nodegauge_placement::MemoryPolicy;
 
@@ -478,7 +483,7 @@ mod tests {
             isa: available_isas()[0],
             stores: Stores::Regular,
             unroll: 1,
-            side_by_side: SideBySide::new(4).unwrap(),
+            side_by_side: SideBySidePages::new(4).unwrap(),
             prefetch: Prefetch::Off,
         }
     }
@@ -498,15 +503,15 @@ mod tests {
         }
     }
 
-    fn point(element: Element) -> StreamPoint {
-        StreamPoint::prepare(config(element, &STREAM)).unwrap()
+    fn point(element: Element) -> StreamTarget {
+        StreamTarget::prepare(config(element, &STREAM)).unwrap()
     }
 
     #[test]
     fn fourth_array_of_vector_triad_is_checked() {
         for element in [Element::F64, Element::F32] {
             let kernels = [STREAM.as_slice(), &[Kernel::VectorTriad]].concat();
-            let mut point = StreamPoint::prepare(config(element, &kernels)).unwrap();
+            let mut point = StreamTarget::prepare(config(element, &kernels)).unwrap();
             assert_eq!(point.arrays.count(), 4);
             assert_eq!(point.loops()[4].kernel().counted_bytes(element), 4 * element.bytes());
             // There are more passes and trials than the values allow unless the arrays are filled again.
@@ -532,10 +537,10 @@ mod tests {
     fn vector_triad_requires_fourth_array() {
         let three = config(Element::F64, &STREAM);
         let four = vec![(Kernel::VectorTriad, shape())];
-        let error = StreamPoint::prepare(TargetConfig { kernels: four.clone(), ..three.clone() });
+        let error = StreamTarget::prepare(TargetConfig { kernels: four.clone(), ..three.clone() });
         let text = error.err().unwrap().to_string();
         assert_eq!(text, "the kernel vector_triad needs more than 3 arrays");
-        let mut point = StreamPoint::prepare(three).unwrap();
+        let mut point = StreamTarget::prepare(three).unwrap();
         assert_eq!(point.arrays.count(), 3);
         assert!(point.set_kernels(four.clone()).is_err());
         let loops = native_loops(&four, Element::F64).unwrap();

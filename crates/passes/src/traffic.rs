@@ -96,21 +96,21 @@ fn count<E>(
 mod tests {
     use crate::TargetConfig;
     use crate::kernels::{
-        Element, KernelShape, Prefetch, STREAM, SideBySide, Stores, available_isas,
+        Element, KernelShape, Prefetch, STREAM, SideBySidePages, Stores, available_isas,
     };
-    use crate::point::StreamPoint;
+    use crate::point::StreamTarget;
     use nodegauge_arena::{ArrayLayout, RequestedPages};
     use nodegauge_placement::MemoryPolicy;
 
-    fn point() -> StreamPoint {
+    fn point() -> StreamTarget {
         let shape = KernelShape {
             isa: available_isas()[0],
             stores: Stores::Regular,
             unroll: 1,
-            side_by_side: SideBySide::new(4).unwrap(),
+            side_by_side: SideBySidePages::new(4).unwrap(),
             prefetch: Prefetch::Off,
         };
-        StreamPoint::prepare(TargetConfig {
+        StreamTarget::prepare(TargetConfig {
             places: vec![Vec::new(), Vec::new()],
             arrays: 3,
             elements: 100_000,

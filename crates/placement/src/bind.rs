@@ -15,7 +15,7 @@ const EXAMPLE: &str = "--bind close, spread, primary or none";
 
 /// Policy that assigns threads to places.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Bind {
+pub enum Binding {
     /// Consecutive threads are bound to consecutive places.
     Close,
     /// Threads are as far apart as the places allow.
@@ -26,7 +26,7 @@ pub enum Bind {
     None,
 }
 
-impl Bind {
+impl Binding {
     /// Returns the name of the policy in the record and in `--bind`.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -61,13 +61,13 @@ impl Bind {
     }
 }
 
-impl fmt::Display for Bind {
+impl fmt::Display for Binding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
 }
 
-impl FromStr for Bind {
+impl FromStr for Binding {
     type Err = SyntaxError;
 
     /// Parses a policy; `master` means primary, `true` close, and `false` none. A list such as `spread,close` has one
@@ -98,27 +98,27 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn places(bind: Bind, threads: u32, places: usize) -> Vec<usize> {
+    fn places(bind: Binding, threads: u32, places: usize) -> Vec<usize> {
         bind.assign(threads, places).into_iter().map(Option::unwrap).collect()
     }
 
     #[test]
     fn openmp_binding_names_are_parsed() {
         for (text, bind) in [
-            ("close", Bind::Close),
-            (" SPREAD ", Bind::Spread),
-            ("master", Bind::Primary),
-            ("true", Bind::Close),
-            ("FALSE", Bind::None),
-            ("spread, close", Bind::Spread),
+            ("close", Binding::Close),
+            (" SPREAD ", Binding::Spread),
+            ("master", Binding::Primary),
+            ("true", Binding::Close),
+            ("FALSE", Binding::None),
+            ("spread, close", Binding::Spread),
         ] {
-            assert_eq!(text.parse::<Bind>(), Ok(bind), "{text}");
-            assert_eq!(bind.to_string().parse::<Bind>(), Ok(bind));
+            assert_eq!(text.parse::<Binding>(), Ok(bind), "{text}");
+            assert_eq!(bind.to_string().parse::<Binding>(), Ok(bind));
         }
         for (text, at) in
             [("", 0), ("compact", 0), ("spread,", 7), ("spread close", 7), ("close,false", 6)]
         {
-            assert_eq!(text.parse::<Bind>().unwrap_err().at, at, "{text}");
+            assert_eq!(text.parse::<Binding>().unwrap_err().at, at, "{text}");
         }
     }
 
@@ -126,23 +126,23 @@ mod tests {
     fn binding_matches_examples_of_the_openmp_specification() {
         // The example of affinity in the OpenMP examples has 8 places; 4 threads are spread, 4 are close, and 16 use 8
         // places.
-        assert_eq!(places(Bind::Spread, 4, 8), [0, 2, 4, 6]);
-        assert_eq!(places(Bind::Close, 4, 8), [0, 1, 2, 3]);
-        assert_eq!(places(Bind::Spread, 16, 8)[..5], [0, 0, 1, 1, 2]);
-        assert_eq!(places(Bind::Close, 16, 8)[..5], [0, 0, 1, 1, 2]);
-        assert_eq!(places(Bind::Primary, 4, 8), [0, 0, 0, 0]);
-        assert_eq!(Bind::None.assign(2, 8), [None, None]);
+        assert_eq!(places(Binding::Spread, 4, 8), [0, 2, 4, 6]);
+        assert_eq!(places(Binding::Close, 4, 8), [0, 1, 2, 3]);
+        assert_eq!(places(Binding::Spread, 16, 8)[..5], [0, 0, 1, 1, 2]);
+        assert_eq!(places(Binding::Close, 16, 8)[..5], [0, 0, 1, 1, 2]);
+        assert_eq!(places(Binding::Primary, 4, 8), [0, 0, 0, 0]);
+        assert_eq!(Binding::None.assign(2, 8), [None, None]);
     }
 
     #[test]
     fn six_spread_threads_use_two_sockets_equally() {
-        assert_eq!(places(Bind::Spread, 6, 8), [0, 1, 2, 4, 5, 6]);
+        assert_eq!(places(Binding::Spread, 6, 8), [0, 1, 2, 4, 5, 6]);
     }
 
     proptest! {
         #[test]
         fn all_places_are_used_before_any_is_reused(threads in 1u32..300, count in 1usize..300) {
-            for bind in [Bind::Close, Bind::Spread] {
+            for bind in [Binding::Close, Binding::Spread] {
                 let mut uses = vec![0u32; count];
                 let assigned = places(bind, threads, count);
                 prop_assert!(assigned.is_sorted());
@@ -154,13 +154,13 @@ mod tests {
         #[test]
         fn spread_gives_groups_nearly_equal_thread_counts(threads in 1u32..200, groups in 1usize..16, size in 1usize..16) {
             let mut uses = vec![0u32; groups];
-            places(Bind::Spread, threads, groups * size).iter().for_each(|place| uses[place / size] += 1);
+            places(Binding::Spread, threads, groups * size).iter().for_each(|place| uses[place / size] += 1);
             prop_assert!(uses.iter().max().unwrap() - uses.iter().min().unwrap() <= 1, "{uses:?}");
         }
 
         #[test]
         fn bind_parser_never_panics(text in ".{0,16}") {
-            let _ = text.parse::<Bind>();
+            let _ = text.parse::<Binding>();
         }
     }
 }

@@ -58,7 +58,7 @@ impl CoreChoice {
         }
         let mut names = Vec::new();
         for (index, class) in classes.iter().enumerate().rev() {
-            let name = topology.class_name(index);
+            let name = topology.speed_class_name(index);
             if self.has_name(&name) || class.designs.iter().any(|design| self.has_name(design)) {
                 return Ok(Some(index));
             }
@@ -158,7 +158,7 @@ mod tests {
     fn placed(cores: &str, threads: Option<u32>) -> (String, String) {
         let placement = plan(&hybrid(), &request(cores, threads)).unwrap();
         assert!(placement.notices.is_empty(), "{placement:?}");
-        let cpus = placement.threads.iter().map(|thread| cpus::ranges(&thread.cpus));
+        let cpus = placement.threads.iter().map(|thread| cpus::format_ranges(&thread.cpus));
         (cpus.collect::<Vec<_>>().join(" "), placement.places)
     }
 

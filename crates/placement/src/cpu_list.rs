@@ -3,7 +3,7 @@
 //! `0,2,8-15` and `0-62:2` denote single CPUs; `{0-3},{4-7}` denotes groups. CPU numbers are those of the operating
 //! system. Unlike in a cpuset, the order matters, and a CPU may occur several times.
 
-use crate::cpus::{self, UsableCpus, join_with_commas, number_ranges};
+use crate::cpus::{self, CpuLookup, join_with_commas, number_ranges};
 use crate::error::PlacementError;
 use crate::grammar::{self, MAX_COUNT};
 use nodegauge_machine::{CpuId, Topology};
@@ -30,12 +30,12 @@ impl CpuList {
     /// # Errors
     /// Fails when a CPU does not exist or this process may not use it.
     pub fn resolve(&self, topology: &Topology) -> Result<Vec<Vec<CpuId>>, PlacementError> {
-        let usable = UsableCpus::new(topology);
+        let usable = CpuLookup::new(topology);
         let mut entries = Vec::new();
         for numbers in &self.0 {
             let checked: Result<Vec<CpuId>, _> =
                 numbers.iter().map(|number| usable.get(i64::from(*number))).collect();
-            entries.push(cpus::sorted(checked?));
+            entries.push(cpus::sort_and_deduplicate(checked?));
         }
         Ok(entries)
     }

@@ -17,19 +17,19 @@ pub(crate) fn join_with_commas(items: impl IntoIterator<Item = impl Display>) ->
 }
 
 /// Formats CPUs in range notation, e.g. `0-3,8`.
-pub fn ranges(cpus: &[CpuId]) -> String {
+pub fn format_ranges(cpus: &[CpuId]) -> String {
     number_ranges(cpus.iter().map(|cpu| cpu.0))
 }
 
 /// Returns the CPUs that this process may use, in numeric order.
-pub fn allowed(topology: &Topology) -> Vec<CpuId> {
-    sorted(topology.allowed_threads().map(|thread| thread.cpu))
+pub fn allowed_cpus(topology: &Topology) -> Vec<CpuId> {
+    sort_and_deduplicate(topology.allowed_threads().map(|thread| thread.cpu))
 }
 
 /// Formats the number and the list of the CPUs that this process may use, e.g. `2 hardware threads (0-1)`.
 pub(crate) fn usable_in_words(topology: &Topology) -> String {
-    let allowed = allowed(topology);
-    format!("{} ({})", count_in_words(allowed.len(), "hardware thread"), ranges(&allowed))
+    let allowed = allowed_cpus(topology);
+    format!("{} ({})", count_in_words(allowed.len(), "hardware thread"), format_ranges(&allowed))
 }
 
 /// Groups the allowed CPUs by object (core, cache, ...), in the order of the objects. `object` returns the index of
@@ -48,16 +48,16 @@ pub(crate) fn cpus_by_object(
         });
         groups[at].push(thread.cpu);
     }
-    groups.into_iter().map(sorted).collect()
+    groups.into_iter().map(sort_and_deduplicate).collect()
 }
 
 /// Existing and usable CPUs of a machine, for fast look-ups.
-pub(crate) struct UsableCpus<'a> {
+pub(crate) struct CpuLookup<'a> {
     topology: &'a Topology,
     allowed: BTreeMap<CpuId, bool>,
 }
 
-impl<'a> UsableCpus<'a> {
+impl<'a> CpuLookup<'a> {
     pub(crate) fn new(topology: &'a Topology) -> Self {
         let allowed = topology.threads.iter().map(|thread| (thread.cpu, thread.allowed)).collect();
         Self { topology, allowed }
@@ -73,7 +73,7 @@ impl<'a> UsableCpus<'a> {
         if let Some((cpu, true)) = known {
             return Ok(cpu);
         }
-        let usable = ranges(&allowed(self.topology));
+        let usable = format_ranges(&allowed_cpus(self.topology));
         Err(PlacementError::new(match known {
             Some((cpu, _)) => {
                 format!("cpu {cpu} is not among the CPUs that this process may use ({usable})")
@@ -87,7 +87,7 @@ impl<'a> UsableCpus<'a> {
 }
 
 /// Sorts the CPUs and removes duplicates.
-pub(crate) fn sorted(cpus: impl IntoIterator<Item = CpuId>) -> Vec<CpuId> {
+pub(crate) fn sort_and_deduplicate(cpus: impl IntoIterator<Item = CpuId>) -> Vec<CpuId> {
     let mut sorted: Vec<CpuId> = cpus.into_iter().collect();
     sorted.sort_unstable();
     sorted.dedup();
@@ -102,6 +102,6 @@ mod tests {
     fn consecutive_cpus_are_printed_as_range() {
         assert_eq!(number_ranges::<u32>([]), "");
         assert_eq!(number_ranges([5, 0, 1, 1, 2, 9, 8]), "0-2,5,8-9");
-        assert_eq!(ranges(&[CpuId(u32::MAX - 1), CpuId(u32::MAX)]), "4294967294-4294967295");
+        assert_eq!(format_ranges(&[CpuId(u32::MAX - 1), CpuId(u32::MAX)]), "4294967294-4294967295");
     }
 }

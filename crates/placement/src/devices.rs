@@ -5,7 +5,7 @@
 //! of the rank on the node. The cores near a device are divided among the ranks whose devices are near the same cores.
 //! If other options place the ranks, each rank gets the near device with the fewest ranks.
 
-use crate::bind::Bind;
+use crate::bind::Binding;
 use crate::cpus;
 use crate::error::PlacementError;
 use crate::plan::Placement;
@@ -105,10 +105,10 @@ pub(crate) fn place_near_devices(
             .collect();
         order.sort_unstable();
         let taken = order.into_iter().map(|(.., cpu)| cpu).take(threads as usize);
-        let taken: Vec<CpuId> = cpus::sorted(taken);
+        let taken: Vec<CpuId> = cpus::sort_and_deduplicate(taken);
         used.extend(&taken);
         Placement::new(
-            Bind::Close,
+            Binding::Close,
             "near devices",
             taken.into_iter().map(|cpu| vec![cpu]).collect(),
         )

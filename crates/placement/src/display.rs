@@ -4,7 +4,7 @@
 //! tid %i thread %n bound to OS proc set {%A}`. Scripts that read libomp's lines can also read these lines. CPUs are in
 //! range notation.
 
-use crate::cpus::ranges;
+use crate::cpus::format_ranges;
 use crate::pin::current_affinity;
 use nodegauge_machine::CpuId;
 use nodegauge_os::SysError;
@@ -29,7 +29,7 @@ impl ObservedAffinity {
     /// # Errors
     /// Fails when the kernel refuses the call.
     pub fn current_thread(thread: u32) -> Result<Self, SysError> {
-        let (process, kernel_thread) = nodegauge_os::process_and_thread();
+        let (process, kernel_thread) = nodegauge_os::process_and_thread_ids();
         Ok(Self { process, kernel_thread, thread, cpus: current_affinity()? })
     }
 }
@@ -37,7 +37,7 @@ impl ObservedAffinity {
 impl fmt::Display for ObservedAffinity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { process, kernel_thread, thread, cpus } = self;
-        let cpus = ranges(cpus);
+        let cpus = format_ranges(cpus);
         write!(
             f,
             "OMP: pid {process} tid {kernel_thread} thread {thread} bound to OS proc set {{{cpus}}}"

@@ -10,8 +10,8 @@
 //! user's guide of MPICH's Hydra on `-bind-to user:`; srun(1) on `--cpu-bind` and `--mem-bind`. The end-to-end tests
 //! start the installed launchers and check the actual binding.
 
-use crate::bind::Bind;
-use crate::cpus::{join_with_commas, number_ranges, ranges};
+use crate::bind::Binding;
+use crate::cpus::{format_ranges, join_with_commas, number_ranges};
 use crate::devices::RankDevice;
 use crate::numa::MemoryPolicy;
 use crate::places::Place;
@@ -71,14 +71,14 @@ pub enum OpenMpiVersion {
 
 /// Options of Open MPI's `mpirun` for the ranks of a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OpenMpi {
+pub struct OpenMpiOptions {
     version: OpenMpiVersion,
     ranks: usize,
     /// Content of the rank file; `None` if a rank is not bound.
     pub rankfile: Option<String>,
 }
 
-impl OpenMpi {
+impl OpenMpiOptions {
     /// Option that Open MPI requires for running as root, e.g. in containers.
     pub const AS_ROOT: &str = "--allow-run-as-root";
 
@@ -105,8 +105,12 @@ impl OpenMpi {
 
 /// Converts a plan into options of Open MPI. Version 5 numbers the CPUs that this process may use in hwloc's
 /// logical order, i.e. the order of the topology.
-pub fn openmpi(plan: &RankPlan, topology: &Topology, version: OpenMpiVersion) -> OpenMpi {
-    OpenMpi { version, ranks: plan.ranks.len(), rankfile: rankfile(plan, topology, version) }
+pub fn openmpi_options(
+    plan: &RankPlan,
+    topology: &Topology,
+    version: OpenMpiVersion,
+) -> OpenMpiOptions {
+    OpenMpiOptions { version, ranks: plan.ranks.len(), rankfile: rankfile(plan, topology, version) }
 }
 
 /// Returns the text of a rank file; `None` if a rank is not bound.
@@ -115,7 +119,7 @@ fn rankfile(plan: &RankPlan, topology: &Topology, version: OpenMpiVersion) -> Op
     for (rank, place) in plan.ranks.iter().enumerate() {
         let cpus = place.bound_cpus()?;
         let slots = match version {
-            OpenMpiVersion::V4 => ranges(&cpus),
+            OpenMpiVersion::V4 => format_ranges(&cpus),
             OpenMpiVersion::V5 => logical_ranges(topology, &cpus),
         };
         text.push_str(&format!("rank {rank}=localhost slot={slots}\n"));
@@ -133,7 +137,7 @@ fn logical_ranges(topology: &Topology, cpus: &[CpuId]) -> String {
 
 /// Returns the options of MPICH's `mpirun` (Hydra). `-bind-to user:` requires the CPU numbers of the operating system,
 /// with `+` between the CPUs of a rank.
-pub fn mpich(plan: &RankPlan) -> Vec<String> {
+pub fn mpich_options(plan: &RankPlan) -> Vec<String> {
     let bound: Option<Vec<Vec<CpuId>>> = plan.ranks.iter().map(RankPlace::bound_cpus).collect();
     let bind = match bound {
         Some(ranks) => {
@@ -147,7 +151,7 @@ pub fn mpich(plan: &RankPlan) -> Vec<String> {
 
 /// Returns the options of Slurm's `srun` on exclusively allocated nodes. Slurm accepts CPUs and NUMA nodes by number
 /// only on such nodes.
-pub fn slurm(plan: &RankPlan, nodes: usize) -> Vec<String> {
+pub fn slurm_options(plan: &RankPlan, nodes: usize) -> Vec<String> {
     let ranks = plan.ranks.len();
     let mut words = vec![format!("--nodes={nodes}"), format!("--ntasks={}", nodes * ranks)];
     if nodes > 1 {
@@ -179,7 +183,8 @@ fn cpu_bind(plan: &RankPlan) -> String {
 /// has no option. It is also `None` for local allocation: `srun` would bind the memory, and the program would be
 /// killed when the NUMA node is full.
 fn mem_bind(plan: &RankPlan) -> Option<String> {
-    let nodes: Option<Vec<Vec<NumaNodeId>>> = plan.ranks.iter().map(|p| p.memory.nodes()).collect();
+    let nodes: Option<Vec<Vec<NumaNodeId>>> =
+        plan.ranks.iter().map(|p| p.memory.numa_nodes()).collect();
 
     match plan.ranks.first()?.memory {
         MemoryPolicy::Default | MemoryPolicy::Local | MemoryPolicy::Interleave(_) => None,
@@ -254,14 +259,14 @@ fn hex_mask(numbers: impl IntoIterator<Item = u32>) -> String {
 
 /// Returns the command prefix that binds the program of a rank as planned; empty if the plan neither binds the rank nor
 /// sets its memory policy.
-pub fn numactl(place: &RankPlace) -> Vec<String> {
+pub fn numactl_prefix(place: &RankPlace) -> Vec<String> {
     numactl_words(place.bound_cpus().as_deref(), &place.memory)
 }
 
 fn numactl_words(cpus: Option<&[CpuId]>, memory: &MemoryPolicy) -> Vec<String> {
     let mut words = Vec::new();
-    words.extend(cpus.map(|cpus| format!("--physcpubind={}", ranges(cpus))));
-    let numbers = memory.nodes().unwrap_or_default();
+    words.extend(cpus.map(|cpus| format!("--physcpubind={}", format_ranges(cpus))));
+    let numbers = memory.numa_nodes().unwrap_or_default();
     let nodes = number_ranges(numbers.iter().map(|node| node.0));
     words.extend(match memory {
         MemoryPolicy::Default => None,
@@ -277,9 +282,9 @@ fn numactl_words(cpus: Option<&[CpuId]>, memory: &MemoryPolicy) -> Vec<String> {
 }
 
 /// Returns the OpenMP variables that bind one process and its threads.
-pub fn omp(place: &RankPlace) -> Vec<(&'static str, String)> {
+pub fn omp_variables(place: &RankPlace) -> Vec<(&'static str, String)> {
     let number = ("OMP_NUM_THREADS", place.placement.threads.len().to_string());
-    if place.placement.bind == Bind::None {
+    if place.placement.bind == Binding::None {
         return vec![number, ("OMP_PROC_BIND", "false".to_owned())];
     }
     vec![number, ("OMP_PLACES", omp_places(place)), ("OMP_PROC_BIND", "close".to_owned())]
@@ -292,7 +297,7 @@ fn omp_places(place: &RankPlace) -> String {
     let mut once = threads.clone();
     once.dedup();
     let count = u32::try_from(threads.len()).unwrap_or(u32::MAX);
-    let close = Bind::Close.assign(count, once.len());
+    let close = Binding::Close.assign(count, once.len());
     let same = close.iter().zip(&threads).all(|(at, cpus)| at.is_some_and(|at| once[at] == *cpus));
     let list = if same { once } else { threads };
     join_with_commas(list.into_iter().filter_map(|cpus| Place::new(cpus.iter().copied())))
@@ -304,7 +309,7 @@ pub fn rank_thread_variables(place: &RankPlace) -> Vec<(&'static str, String)> {
     let threads = &place.placement.threads;
     let differ = threads.windows(2).any(|two| two[0].cpus != two[1].cpus);
     if differ {
-        omp(place)
+        omp_variables(place)
     } else {
         vec![("OMP_NUM_THREADS", threads.len().to_string()), ("OMP_PROC_BIND", "false".to_owned())]
     }

@@ -7,7 +7,7 @@
 //! `OMP_DYNAMIC` and `KMP_HW_SUBSET` have no effect. A notice reports every variable that is set. An invalid value
 //! is an error only if it would be used.
 
-use crate::Bind;
+use crate::Binding;
 use crate::grammar;
 use crate::plan::PlacementRequest;
 use nodegauge_measure::SyntaxError;
@@ -26,7 +26,7 @@ const HW_SUBSET: &str = "KMP_HW_SUBSET";
 
 /// Values of the variables as text. A blank variable is treated as unset.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Environment {
+pub struct PlacementEnvironment {
     /// Value of `OMP_NUM_THREADS`.
     pub num_threads: Option<String>,
     /// Value of `OMP_PLACES`.
@@ -45,7 +45,7 @@ pub struct Environment {
     pub hw_subset: Option<String>,
 }
 
-impl Environment {
+impl PlacementEnvironment {
     /// Reads the variables of this process.
     pub fn current() -> Self {
         Self::read(|name| std::env::var(name).ok())
@@ -56,7 +56,7 @@ impl Environment {
         let [num_threads, places, proc_bind, kmp_affinity] = [NUM_THREADS, PLACES, PROC_BIND, KMP]
             .map(|name| lookup(name).filter(|text| !text.trim().is_empty()));
         let [gomp_affinity, thread_limit, dynamic, hw_subset] =
-            [affinity::GOMP, THREAD_LIMIT, DYNAMIC, HW_SUBSET]
+            [affinity::GOMP_VARIABLE, THREAD_LIMIT, DYNAMIC, HW_SUBSET]
                 .map(|name| lookup(name).filter(|text| !text.trim().is_empty()));
         Self {
             num_threads,
@@ -86,7 +86,7 @@ impl Environment {
             (PLACES, &self.places),
             (PROC_BIND, &self.proc_bind),
             (KMP, &self.kmp_affinity),
-            (affinity::GOMP, &self.gomp_affinity),
+            (affinity::GOMP_VARIABLE, &self.gomp_affinity),
             (HW_SUBSET, &self.hw_subset),
         ];
         all.into_iter().filter_map(|(name, text)| Some((name, text.as_deref()?))).collect()
@@ -166,10 +166,10 @@ impl Environment {
             let bind = request.bind.map(|_| "a binding policy is given");
             let why_not = by_cache.or(by_class).or(by_kmp).or(places).or(bind);
             if why_not.is_none() {
-                request.places = Some(affinity::places(text)?);
-                request.bind = Some(Bind::Close);
+                request.places = Some(affinity::parse_places(text)?);
+                request.bind = Some(Binding::Close);
             }
-            notices.push(notice(affinity::GOMP, text, why_not));
+            notices.push(notice(affinity::GOMP_VARIABLE, text, why_not));
         }
         if let Some(text) = &self.hw_subset {
             let why_not = "it is not supported; use --places, --cores or --threads";
@@ -221,8 +221,8 @@ fn first_count(
 mod tests {
     use super::*;
 
-    fn environment(variables: &[(&str, &str)]) -> Environment {
-        Environment::read(|name| {
+    fn environment(variables: &[(&str, &str)]) -> PlacementEnvironment {
+        PlacementEnvironment::read(|name| {
             let found = variables.iter().find(|(known, _)| *known == name);
             found.map(|(_, text)| (*text).to_owned())
         })
@@ -246,7 +246,7 @@ mod tests {
                 "OMP_PROC_BIND=spread honoured"
             ]
         );
-        assert_eq!((request.threads, request.bind), (Some(96), Some(Bind::Spread)));
+        assert_eq!((request.threads, request.bind), (Some(96), Some(Binding::Spread)));
         assert_eq!(request.places.unwrap().to_string(), "0:96:2");
     }
 
@@ -272,7 +272,7 @@ mod tests {
                 "OMP_PROC_BIND=close honoured",
             ]
         );
-        assert_eq!((request.bind, request.kmp), (Some(Bind::Close), None));
+        assert_eq!((request.bind, request.kmp), (Some(Binding::Close), None));
     }
 
     #[test]
@@ -331,7 +331,7 @@ mod tests {
                 "KMP_HW_SUBSET=4c,1t ignored: it is not supported; use --places, --cores or --threads",
             ]
         );
-        assert_eq!((request.threads, request.bind), (Some(4), Some(Bind::Close)));
+        assert_eq!((request.threads, request.bind), (Some(4), Some(Binding::Close)));
         assert_eq!(request.places.unwrap(), "{0},{1},{2},{3}".parse().unwrap());
         let mut bound = PlacementRequest::default();
         let both = environment(&[("GOMP_CPU_AFFINITY", "0-3"), ("OMP_PROC_BIND", "close")]);

@@ -7,7 +7,7 @@ use crate::devices::RankDevice;
 use crate::numa::MemoryPolicy;
 use crate::ranks::RankPlace;
 use nodegauge_machine::Topology;
-use nodegauge_measure::record::{Inherited, MachineSource, SCHEMA};
+use nodegauge_measure::record::{InheritedBinding, MachineSource, SCHEMA};
 use serde::Serialize;
 
 /// JSON document of `places --json`.
@@ -19,7 +19,7 @@ pub struct PlacesDocument {
     pub topology: TopologySummary,
     /// Settings that this process inherited; absent for a described machine.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub inherited: Option<Inherited>,
+    pub inherited: Option<InheritedBinding>,
     /// Number of nodes with this placement; absent if it is not given. The other fields describe one of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nodes: Option<u32>,
@@ -97,7 +97,7 @@ impl PlacesDocument {
             inherited: None,
             nodes: None,
             topology: TopologySummary {
-                source: topology.source.kind(),
+                source: topology.source.machine_source(),
                 sockets: topology.sockets.len(),
                 cores: topology.cores.len(),
                 llcs: topology.llcs.len(),
@@ -122,7 +122,7 @@ impl PlacesDocument {
 
 impl From<&MemoryPolicy> for MemoryEntry {
     fn from(policy: &MemoryPolicy) -> Self {
-        let nodes = policy.nodes();
+        let nodes = policy.numa_nodes();
         Self {
             policy: policy.as_str(),
             nodes: nodes.map(|nodes| nodes.iter().map(|node| node.0).collect()),

@@ -6,7 +6,7 @@
 //! `mpirun -np 1`, or in a batch script, which has `SLURM_PROCID` but is not one of several tasks.
 
 use crate::{
-    Bind, MemoryPolicy, Placement, PlacementError, PlacementRequest, RankPlace, RankPlan,
+    Binding, MemoryPolicy, Placement, PlacementError, PlacementRequest, RankPlace, RankPlan,
     ThreadPlace,
 };
 use nodegauge_machine::{CpuId, Topology};
@@ -180,7 +180,7 @@ impl LauncherJob {
     }
 
     /// Returns the tasks of a Slurm step on the node `node` as a separate job. Returns `None` outside of a step.
-    pub fn node_slurm_tasks(node: &str) -> Option<Self> {
+    pub fn from_slurm_node(node: &str) -> Option<Self> {
         Self::read_slurm_node(node, |name| std::env::var(name).ok())
     }
 
@@ -204,7 +204,7 @@ impl LauncherJob {
 
     /// Returns the number of tasks on each node of this Slurm step, in the order of the nodes; `None` if srun has not
     /// started this process.
-    pub fn slurm_tasks(&self) -> Option<Vec<u32>> {
+    pub fn slurm_tasks_per_node(&self) -> Option<Vec<u32>> {
         let text = std::env::var("SLURM_STEP_TASKS_PER_NODE").ok()?;
         self.implementation.is_none().then(|| tasks_per_node(&text))?
     }
@@ -252,7 +252,7 @@ impl LauncherJob {
         let proxy = if self.job.is_empty() { ancestor("hydra_") } else { None };
         let proxy = proxy.map_or(String::new(), |process| process.to_string());
         let words = format!("{}/{}{proxy}/{}", self.launcher, self.job, self.ranks);
-        format!("nodegauge-{}-{:016x}", nodegauge_os::effective_user(), digest(&words))
+        format!("nodegauge-{}-{:016x}", nodegauge_os::effective_user_id(), digest(&words))
     }
 }
 
@@ -294,7 +294,7 @@ fn place_on(topology: &Topology, cpus: &[u32], threads: u32) -> Result<Placement
     let cpus = cpus.iter().map(|cpu| CpuId(*cpu)).collect();
     Ok(Placement {
         threads: vec![ThreadPlace { thread: 0, cpus }],
-        bind: if everywhere { Bind::None } else { Bind::Close },
+        bind: if everywhere { Binding::None } else { Binding::Close },
         places: "as given".to_owned(),
         notices: Vec::new(),
     })

@@ -36,23 +36,25 @@ mod setting;
 mod tests;
 mod threads;
 
-pub use bind::Bind;
+pub use bind::Binding;
 pub use cores::CoreChoice;
 pub use cpu_list::CpuList;
 pub use devices::RankDevice;
-pub use env::Environment;
+pub use env::PlacementEnvironment;
 pub use error::PlacementError;
 pub use kmp::KmpAffinity;
 pub use launchers::{LauncherJob, rank_variables};
 pub use nodegauge_os::SysError;
 pub use numa::{MemoryPolicy, NumaSpec};
-pub use options::{PlacedTeams, PlacementOptions, RankPlacementOptions, RankShare, TeamRequest};
+pub use options::{
+    PlacedTeams, PlacementOptions, RankPlacementOptions, RankResources, TeamRequest,
+};
 pub use pairs::{CpuPair, Distance};
 pub use pin::{PinError, pin_current_thread};
 pub use places::{Place, PlacesSpec};
 pub use plan::{Placement, PlacementRequest, ThreadPlace, plan};
 pub use ranks::{
-    LecturePolicy, MappedPolicy, Policies, RankMap, RankPlace, RankPlan, RankRequest, plan_ranks,
+    MappedPolicy, Policies, RankMap, RankPlace, RankPlan, RankPolicy, RankRequest, plan_ranks,
 };
-pub use setting::{JobPlacement, PlacementSetting};
-pub use threads::ThreadList;
+pub use setting::{JobPlacementOptions, PlacementSetting};
+pub use threads::ThreadCountList;

@@ -1,8 +1,8 @@
 //! Placement of memory: the grammar of `--numa`, NUMA policies of address ranges, and the query for the NUMA nodes on
 //! which pages are located.
 //!
-//! A policy must be set before the pages are first touched, because it never moves pages. [`pages_by_node`] asks the
-//! kernel for the actual NUMA nodes of the pages.
+//! A policy must be set before the pages are first touched, because it never moves pages. [`count_pages_by_numa_node`]
+//! asks the kernel for the actual NUMA nodes of the pages.
 
 use crate::cpus::{join_with_commas, number_ranges};
 use crate::error::PlacementError;
@@ -151,7 +151,7 @@ impl NumaNodeList {
                 existing_node(topology, first)?;
                 // As for numactl, `all` means all nodes, but not those of device memory, which the user must give by
                 // number.
-                topology.host_nodes().map(|node| node.id).collect()
+                topology.host_numa_nodes().map(|node| node.id).collect()
             }
             Self::Ranges(ranges) => ranges
                 .iter()
@@ -191,7 +191,7 @@ impl MemoryPolicy {
     }
 
     /// Returns the NUMA nodes of the policy; `None` for a policy without NUMA nodes.
-    pub fn nodes(&self) -> Option<Vec<NumaNodeId>> {
+    pub fn numa_nodes(&self) -> Option<Vec<NumaNodeId>> {
         match self {
             Self::Default | Self::Local => None,
             Self::Interleave(nodes) | Self::Bind(nodes) => Some(nodes.clone()),
@@ -238,7 +238,7 @@ impl MemoryPolicy {
             Self::Bind(_) => libc::MPOL_BIND,
             Self::Preferred(_) => libc::MPOL_PREFERRED,
         };
-        Some((mode, self.nodes().unwrap_or_default().iter().map(|node| node.0).collect()))
+        Some((mode, self.numa_nodes().unwrap_or_default().iter().map(|node| node.0).collect()))
     }
 
     /// Returns the kernel's policy for the mapping that contains `address`; `None` for a policy that this type
@@ -255,7 +255,7 @@ impl MemoryPolicy {
     /// the user requests another policy.
     pub fn inherited() -> Option<Self> {
         let (mode, nodes) = nodegauge_os::thread_policy().ok()?;
-        Self::from_kernel(mode, nodes).filter(|policy| policy.nodes().is_some())
+        Self::from_kernel(mode, nodes).filter(|policy| policy.numa_nodes().is_some())
     }
 
     /// Returns the text of the notice for an inherited policy.
@@ -279,7 +279,7 @@ impl MemoryPolicy {
 impl fmt::Display for MemoryPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())?;
-        match self.nodes() {
+        match self.numa_nodes() {
             Some(nodes) => write!(f, ":{}", number_ranges(nodes.iter().map(|node| node.0))),
             None => Ok(()),
         }
@@ -288,7 +288,7 @@ impl fmt::Display for MemoryPolicy {
 
 /// Number of pages on each NUMA node.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct PageNodes {
+pub struct PageCounts {
     /// Number of pages per NUMA node.
     pub nodes: BTreeMap<NumaNodeId, u64>,
     /// Number of pages whose NUMA node is unknown: never touched, swapped out, or not reported by the kernel.
@@ -302,14 +302,18 @@ pub struct PageNodes {
 ///
 /// # Errors
 /// Fails when the kernel does not support `move_pages`, or a container forbids this call.
-pub fn pages_by_node(address: usize, bytes: usize, sample: usize) -> Result<PageNodes, SysError> {
+pub fn count_pages_by_numa_node(
+    address: usize,
+    bytes: usize,
+    sample: usize,
+) -> Result<PageCounts, SysError> {
     let page = nodegauge_os::page_bytes();
     let first = address / page;
     let count = address.saturating_add(bytes).div_ceil(page).saturating_sub(first);
     let asked = count.min(sample);
     let pages: Vec<usize> = (0..asked).map(|k| (first + sampled(k, asked, count)) * page).collect();
-    let mut result = PageNodes::default();
-    for status in nodegauge_os::page_nodes(&pages)? {
+    let mut result = PageCounts::default();
+    for status in nodegauge_os::page_numa_nodes(&pages)? {
         match u32::try_from(status) {
             Ok(node) => *result.nodes.entry(NumaNodeId(node)).or_default() += 1,
             Err(_) => result.unknown += 1,

@@ -13,7 +13,7 @@ pub type NumberRange = (u32, u32);
 ///
 /// # Errors
 /// Fails if the text is not a list of CPUs; the error has the position of the first wrong character.
-pub fn cpu_places(text: &str) -> Result<PlacesSpec, SyntaxError> {
+pub fn parse_physcpubind(text: &str) -> Result<PlacesSpec, SyntaxError> {
     let mut cursor = Cursor::new("CPUs", "--physcpubind 0-3,8", text);
     let problems = ["expected a CPU number", "expected the last CPU after '-'"];
     range_places(&grammar::ranges(&mut cursor, cpu, problems)?)
@@ -23,7 +23,7 @@ pub fn cpu_places(text: &str) -> Result<PlacesSpec, SyntaxError> {
 ///
 /// # Errors
 /// Fails if the text is not a list of NUMA nodes; the error has the position of the first wrong character.
-pub fn node_ranges(text: &str) -> Result<Vec<NumberRange>, SyntaxError> {
+pub fn parse_numa_node_ranges(text: &str) -> Result<Vec<NumberRange>, SyntaxError> {
     let mut cursor = Cursor::new("NUMA nodes", "--cpunodebind 0", text);
     // There are at most as many nodes as CPUs.
     let problems = ["expected the number of a NUMA node", "expected the last NUMA node after '-'"];
@@ -46,11 +46,11 @@ mod tests {
 
     #[test]
     fn numactl_ranges_begin_with_smaller_number() {
-        assert_eq!(cpu_places("0-3,8"), "0:4,8:1".parse());
-        assert_eq!(node_ranges("0,2-3"), Ok(vec![(0, 0), (2, 3)]));
+        assert_eq!(parse_physcpubind("0-3,8"), "0:4,8:1".parse());
+        assert_eq!(parse_numa_node_ranges("0,2-3"), Ok(vec![(0, 0), (2, 3)]));
         for (text, at) in [("3-0", 2), ("x", 0), ("0,", 2), ("65536", 0), ("0 1", 2)] {
-            assert_eq!(cpu_places(text).unwrap_err().at, at, "{text}");
-            assert_eq!(node_ranges(text).unwrap_err().at, at, "{text}");
+            assert_eq!(parse_physcpubind(text).unwrap_err().at, at, "{text}");
+            assert_eq!(parse_numa_node_ranges(text).unwrap_err().at, at, "{text}");
         }
     }
 }

@@ -5,9 +5,9 @@
 //! is read from the kernel is the memory policy of this process, and only for this machine.
 
 use crate::{
-    Bind, CoreChoice, CpuList, Environment, LecturePolicy, MappedPolicy, MemoryPolicy, NumaSpec,
-    Placement, PlacementRequest, PlacesSpec, RankMap, RankPlan, RankRequest, ThreadList, plan,
-    plan_ranks,
+    Binding, CoreChoice, CpuList, MappedPolicy, MemoryPolicy, NumaSpec, Placement,
+    PlacementEnvironment, PlacementRequest, PlacesSpec, RankMap, RankPlan, RankPolicy, RankRequest,
+    ThreadCountList, plan, plan_ranks,
 };
 use nodegauge_machine::{Topology, TopologySource};
 use nodegauge_measure::quantity::count_in_words;
@@ -17,11 +17,11 @@ use nodegauge_measure::{Failure, Notice, NoticeId, SyntaxError};
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PlacementOptions {
     /// Numbers of threads to measure with.
-    pub threads: Option<ThreadList>,
+    pub threads: Option<ThreadCountList>,
     /// Places of the threads.
     pub places: Option<PlacesSpec>,
     /// Binding policy of the threads.
-    pub bind: Option<Bind>,
+    pub bind: Option<Binding>,
     /// Number of threads per last-level cache.
     pub per_cache: Option<u32>,
     /// Class of cores that threads use.
@@ -29,7 +29,7 @@ pub struct PlacementOptions {
     /// Memory policy of the process.
     pub numa: Option<NumaSpec>,
     /// Environment variables that apply if the corresponding options are absent.
-    pub environment: Environment,
+    pub environment: PlacementEnvironment,
 }
 
 /// Options for the placement of ranks.
@@ -40,7 +40,7 @@ pub struct RankPlacementOptions {
     /// Map of ranks to sockets or cores.
     pub map: Option<RankMap>,
     /// Policy for the CPUs and the memory of ranks.
-    pub policy: Option<LecturePolicy>,
+    pub policy: Option<RankPolicy>,
     /// CPUs that the user gives explicitly.
     pub cpus: Option<CpuList>,
     /// Number of devices per rank.
@@ -71,7 +71,7 @@ pub struct PlacedTeams {
 
 /// Threads and memory of one rank that a launcher has placed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RankShare {
+pub struct RankResources {
     /// Number of threads per rank.
     pub threads: u32,
     /// Memory policy of the rank.
@@ -88,7 +88,7 @@ impl TeamRequest {
 impl PlacementOptions {
     /// Returns the number of threads if exactly one number is given.
     pub fn single_thread_count(&self) -> Option<u32> {
-        self.threads.as_ref().and_then(ThreadList::single)
+        self.threads.as_ref().and_then(ThreadCountList::single)
     }
 
     /// Returns the request for the single team of `mode`, which supports only one number of threads.
@@ -154,7 +154,7 @@ impl PlacementOptions {
     /// # Errors
     /// Fails if options for ranks are given without the number of ranks. Also returns the errors of
     /// [`Self::team_request`] and [`plan_ranks`].
-    pub fn ranks(
+    pub fn plan_ranks(
         &self,
         options: &RankPlacementOptions,
         topology: &Topology,
@@ -203,19 +203,19 @@ impl PlacementOptions {
     ///
     /// # Errors
     /// Returns the errors of [`Self::team_request`].
-    pub fn rank_share(&self, topology: &Topology) -> Result<RankShare, Failure> {
+    pub fn rank_resources(&self, topology: &Topology) -> Result<RankResources, Failure> {
         let threads = self.one_count(one_per_rank)?;
         let mut request = PlacementRequest { threads, ..PlacementRequest::default() };
         self.thread_count_variable().apply(&mut request)?;
         let memory = self.policy(topology, &mut Vec::new())?;
-        Ok(RankShare { threads: request.threads.unwrap_or(1), memory })
+        Ok(RankResources { threads: request.threads.unwrap_or(1), memory })
     }
 
     /// Returns the request for a team, with a notice for each variable that is set.
     fn request(
         &self,
         threads: Option<u32>,
-        environment: &Environment,
+        environment: &PlacementEnvironment,
     ) -> Result<(PlacementRequest, Vec<String>), SyntaxError> {
         let mut request = PlacementRequest {
             threads,
@@ -231,7 +231,7 @@ impl PlacementOptions {
     }
 
     /// Returns only the variable for the number of threads.
-    fn thread_count_variable(&self) -> Environment {
+    fn thread_count_variable(&self) -> PlacementEnvironment {
         self.environment.thread_count_variables()
     }
 
@@ -258,7 +258,7 @@ impl RankPlacementOptions {
     /// Returns options for ranks with `each` devices per rank. If the number of ranks is not given, the largest
     /// number for which there are enough devices is used.
     #[must_use]
-    pub fn near_devices(self, each: u32, topology: &Topology) -> Self {
+    pub fn with_devices(self, each: u32, topology: &Topology) -> Self {
         let devices = topology.accelerators().count() as u32;
         let ranks = self.ranks.unwrap_or((devices / each).max(1));
         Self { ranks: Some(ranks), devices: Some(each), ..self }
@@ -269,7 +269,7 @@ impl RankPlacementOptions {
     ///
     /// # Errors
     /// Fails if the number of ranks is not given, or is not a multiple of the number of nodes.
-    pub fn per_node(self, nodes: u32, is_counted: bool) -> Result<Self, Failure> {
+    pub fn divide_among_nodes(self, nodes: u32, is_counted: bool) -> Result<Self, Failure> {
         let Some(ranks) = self.ranks else {
             if is_counted {
                 return Ok(self);
@@ -336,8 +336,10 @@ mod tests {
 
     #[test]
     fn each_thread_count_has_a_placed_team() {
-        let environment =
-            Environment { places: Some("cores".to_owned()), ..Environment::default() };
+        let environment = PlacementEnvironment {
+            places: Some("cores".to_owned()),
+            ..PlacementEnvironment::default()
+        };
         let swept = PlacementOptions { environment, ..options("1,2,4") };
         let placed = swept.place_teams(&topology()).unwrap();
         let counts: Vec<usize> = placed.placements.iter().map(|one| one.threads.len()).collect();
@@ -358,23 +360,23 @@ mod tests {
 
     #[test]
     fn rank_options_require_ranks() {
-        let environment = Environment {
+        let environment = PlacementEnvironment {
             num_threads: Some("2".to_owned()),
             places: Some("sockets".to_owned()),
-            ..Environment::default()
+            ..PlacementEnvironment::default()
         };
         let placement = PlacementOptions { environment, ..PlacementOptions::default() };
         let mapped = RankPlacementOptions { map: Some(RankMap::Block), ..Default::default() };
-        let refusal = placement.ranks(&mapped, &topology()).unwrap_err();
+        let refusal = placement.plan_ranks(&mapped, &topology()).unwrap_err();
         assert_eq!(refusal.reason(), "--rank-map requires --ranks");
-        assert_eq!(placement.ranks(&RankPlacementOptions::default(), &topology()), Ok(None));
+        assert_eq!(placement.plan_ranks(&RankPlacementOptions::default(), &topology()), Ok(None));
         let ranks = RankPlacementOptions { ranks: Some(2), ..mapped };
-        let plan = placement.ranks(&ranks, &topology()).unwrap().unwrap();
+        let plan = placement.plan_ranks(&ranks, &topology()).unwrap().unwrap();
         assert_eq!(plan.threads(), 4);
         assert_eq!(
             plan.notices,
             ["OMP_NUM_THREADS=2 honoured", "OMP_PLACES=sockets ignored: --rank-map is given"]
         );
-        assert_eq!(placement.rank_share(&topology()).unwrap().threads, 2);
+        assert_eq!(placement.rank_resources(&topology()).unwrap().threads, 2);
     }
 }

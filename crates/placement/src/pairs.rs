@@ -134,7 +134,7 @@ pub fn pairs_by_distance(topology: &Topology) -> Vec<CpuPair> {
 
 /// Returns one hardware thread for each core that this process may use, in the topology's order. These are the ranks of
 /// a core-to-core matrix.
-pub fn core_cpus(topology: &Topology) -> Vec<CpuId> {
+pub fn one_cpu_per_core(topology: &Topology) -> Vec<CpuId> {
     let mut cores = BTreeSet::new();
     topology.allowed_threads().filter(|thread| cores.insert(thread.core)).map(|t| t.cpu).collect()
 }
@@ -155,7 +155,7 @@ pub struct PairRow {
 }
 
 /// Returns the rows for pairs in the JSON document. Numbers are those of the operating system.
-pub fn rows(topology: &Topology, pairs: &[CpuPair]) -> Vec<PairRow> {
+pub fn pair_rows(topology: &Topology, pairs: &[CpuPair]) -> Vec<PairRow> {
     pairs
         .iter()
         .filter_map(|pair| {
@@ -263,7 +263,7 @@ mod tests {
     #[test]
     fn core_matrix_has_one_cpu_per_core() {
         let smt = machine("Package:1 Core:3 PU:2");
-        let cpus: Vec<u32> = core_cpus(&smt).iter().map(|cpu| cpu.0).collect();
+        let cpus: Vec<u32> = one_cpu_per_core(&smt).iter().map(|cpu| cpu.0).collect();
         assert_eq!(cpus, [0, 2, 4]);
         assert_eq!(distance(&smt, CpuId(0), CpuId(9)), None);
     }

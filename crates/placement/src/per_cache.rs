@@ -52,11 +52,11 @@ pub(crate) fn cpus_per_cache(
         let count = left.min(per_cache as usize);
         left -= count;
         placed.extend(cpus_within(cores, count).ok_or_else(|| {
-            let usable = cpus::sorted(cores.iter().flatten().copied());
+            let usable = cpus::sort_and_deduplicate(cores.iter().flatten().copied());
             PlacementError::new(format!(
                 "cannot place {per_cache} threads on each last-level cache: cache {number} has {} that this process may use ({})",
                 count_in_words(usable.len(), "hardware thread"),
-                cpus::ranges(&usable)
+                cpus::format_ranges(&usable)
             ))
         })?);
     }
@@ -168,7 +168,7 @@ mod tests {
             let topology = machine("Package:2 L3Cache:4 Core:4 PU:2");
             if let Ok(cpus) = cpus_per_cache(&topology, per_cache, Some(threads)) {
                 prop_assert_eq!(cpus.len(), threads as usize);
-                prop_assert_eq!(crate::cpus::sorted(cpus.iter().copied()).len(), cpus.len());
+                prop_assert_eq!(crate::cpus::sort_and_deduplicate(cpus.iter().copied()).len(), cpus.len());
                 let mut uses = [0u32; 8];
                 cpus.iter().for_each(|cpu| uses[cpu.0 as usize / 8] += 1);
                 prop_assert!(uses.iter().all(|count| *count <= per_cache));

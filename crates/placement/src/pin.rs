@@ -3,7 +3,7 @@
 //! If some of the requested CPUs are outside the cpuset, the kernel silently ignores them. In this module this is an
 //! error, and the thread keeps its previous mask.
 
-use crate::cpus::{ranges, sorted};
+use crate::cpus::{format_ranges, sort_and_deduplicate};
 use nodegauge_machine::CpuId;
 use nodegauge_os::SysError;
 use std::fmt;
@@ -24,7 +24,7 @@ impl PinError {
         let to = match cpus {
             [] => String::new(),
             [cpu] => format!(" to cpu {cpu}"),
-            _ => format!(" to cpus {}", ranges(cpus)),
+            _ => format!(" to cpus {}", format_ranges(cpus)),
         };
         Self { thread: None, problem: format!("{to}: {cause}") }
     }
@@ -45,7 +45,7 @@ impl PinError {
 /// the call, or reports another mask afterwards.
 pub fn pin_current_thread(cpus: &[CpuId]) -> Result<(), PinError> {
     let refused = |error| PinError::new(cpus, error);
-    let wanted = sorted(cpus.iter().copied());
+    let wanted = sort_and_deduplicate(cpus.iter().copied());
     if wanted.is_empty() {
         return Err(PinError::new(cpus, "no CPU was given"));
     }
@@ -76,12 +76,14 @@ fn diagnose(wanted: &[CpuId]) -> PinError {
     let outside: Vec<CpuId> =
         wanted.iter().copied().filter(|cpu| cpuset.binary_search(cpu).is_err()).collect();
     match observed {
-        _ if !outside.is_empty() => {
-            PinError::new(&outside, format!("not in this job's cpuset ({})", ranges(&cpuset)))
-        }
-        Ok(observed) => {
-            PinError::new(wanted, format!("the kernel reports cpus {} instead", ranges(&observed)))
-        }
+        _ if !outside.is_empty() => PinError::new(
+            &outside,
+            format!("not in this job's cpuset ({})", format_ranges(&cpuset)),
+        ),
+        Ok(observed) => PinError::new(
+            wanted,
+            format!("the kernel reports cpus {} instead", format_ranges(&observed)),
+        ),
         Err(error) => PinError::new(wanted, error),
     }
 }

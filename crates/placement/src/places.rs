@@ -25,7 +25,7 @@ pub struct Place(Vec<CpuId>);
 impl Place {
     /// Creates a place from CPUs in any order; `None` if there is no CPU.
     pub fn new(cpus: impl IntoIterator<Item = CpuId>) -> Option<Self> {
-        let cpus = crate::cpus::sorted(cpus);
+        let cpus = crate::cpus::sort_and_deduplicate(cpus);
         (!cpus.is_empty()).then_some(Self(cpus))
     }
 

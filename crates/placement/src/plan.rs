@@ -5,7 +5,7 @@
 //! Without a binding policy, places are used in order, as in OpenMP. Notices report effects that the user did not
 //! request.
 
-use crate::bind::Bind;
+use crate::bind::Binding;
 use crate::cores::CoreChoice;
 use crate::cpus;
 use crate::error::PlacementError;
@@ -16,7 +16,8 @@ use nodegauge_machine::topology::HardwareThread;
 use nodegauge_machine::{CpuId, NumaNodeId, Topology};
 use nodegauge_measure::quantity::count_in_words;
 
-/// Request of the user, from options or from environment variables ([`Environment`](crate::Environment)).
+/// Request of the user, from options or from environment variables
+/// ([`PlacementEnvironment`](crate::PlacementEnvironment)).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PlacementRequest {
     /// Number of threads.
@@ -24,7 +25,7 @@ pub struct PlacementRequest {
     /// Places of the threads.
     pub places: Option<PlacesSpec>,
     /// Binding policy of the threads.
-    pub bind: Option<Bind>,
+    pub bind: Option<Binding>,
     /// Parsed `KMP_AFFINITY`, which replaces places and binding policy.
     pub kmp: Option<KmpAffinity>,
     /// Number of threads per last-level cache, which replaces places and binding policy.
@@ -41,7 +42,7 @@ pub struct Placement {
     /// Places of the threads, by thread number.
     pub threads: Vec<ThreadPlace>,
     /// Binding policy. For `KMP_AFFINITY` and `--per-cache`, this is the equivalent policy.
-    pub bind: Bind,
+    pub bind: Binding,
     /// Canonical text of the places for the record: `cores`, `0:96:2`, `per-cache 2`, `KMP_AFFINITY=scatter`, or
     /// `none` if threads are not bound.
     pub places: String,
@@ -76,11 +77,11 @@ impl ThreadPlace {
 
     /// Returns the numbers of the NUMA nodes that are nearest to the thread's CPUs.
     pub fn numa_nodes(&self, topology: &Topology) -> Vec<u32> {
-        self.nodes(topology).into_iter().map(|node| node.0).collect()
+        self.numa_node_ids(topology).into_iter().map(|node| node.0).collect()
     }
 
     /// Returns the NUMA nodes that are nearest to the thread's CPUs.
-    pub fn nodes(&self, topology: &Topology) -> Vec<NumaNodeId> {
+    pub fn numa_node_ids(&self, topology: &Topology) -> Vec<NumaNodeId> {
         let nodes = self.numbers(topology, |thread| Some(topology.nodes.get(thread.node?)?.id.0));
         nodes.into_iter().map(NumaNodeId).collect()
     }
@@ -101,19 +102,21 @@ impl ThreadPlace {
 impl Placement {
     /// Returns the CPUs of all threads in numeric order.
     pub fn cpus(&self) -> Vec<CpuId> {
-        cpus::sorted(self.threads.iter().flat_map(|thread| thread.cpus.iter().copied()))
+        cpus::sort_and_deduplicate(
+            self.threads.iter().flat_map(|thread| thread.cpus.iter().copied()),
+        )
     }
 
     /// Returns the CPUs to which each thread is bound; a thread with an empty list is not bound.
     pub fn thread_cpus(&self) -> Vec<Vec<CpuId>> {
-        if self.bind == Bind::None {
+        if self.bind == Binding::None {
             return vec![Vec::new(); self.threads.len()];
         }
         self.threads.iter().map(|thread| thread.cpus.clone()).collect()
     }
 
     /// Creates a placement; `cpus` has one entry per thread, in thread order.
-    pub fn new(bind: Bind, places: impl Into<String>, cpus: Vec<Vec<CpuId>>) -> Self {
+    pub fn new(bind: Binding, places: impl Into<String>, cpus: Vec<Vec<CpuId>>) -> Self {
         let threads = (0..).zip(cpus).map(|(thread, cpus)| ThreadPlace { thread, cpus }).collect();
         Self { threads, bind, places: places.into(), notices: Vec::new() }
     }
@@ -143,7 +146,7 @@ pub fn plan(topology: &Topology, request: &PlacementRequest) -> Result<Placement
             check_threads(topology, request.threads)?;
             let cpus = cpus_per_cache(topology, per_cache, request.threads)?;
             let single = cpus.into_iter().map(|cpu| vec![cpu]).collect();
-            Ok(Placement::new(Bind::Spread, format!("per-cache {per_cache}"), single))
+            Ok(Placement::new(Binding::Spread, format!("per-cache {per_cache}"), single))
         }
         (None, Some(kmp)) => by_kmp(topology, kmp, request.threads, request.max_threads),
         (None, None) => by_places(topology, request),
@@ -201,9 +204,9 @@ fn by_kmp(
     let threads = threads.unwrap_or_else(|| kmp.default_threads(topology).min(limit));
     check_threads(topology, Some(threads))?;
     let bind = match kmp.kind {
-        Some(KmpKind::Ordered(KmpOrder::Compact, _) | KmpKind::Explicit(_)) => Bind::Close,
-        Some(KmpKind::Ordered(..)) => Bind::Spread,
-        Some(KmpKind::None | KmpKind::Disabled) | None => Bind::None,
+        Some(KmpKind::Ordered(KmpOrder::Compact, _) | KmpKind::Explicit(_)) => Binding::Close,
+        Some(KmpKind::Ordered(..)) => Binding::Spread,
+        Some(KmpKind::None | KmpKind::Disabled) | None => Binding::None,
     };
     let cpus = kmp.resolve(topology, threads)?;
     let mut placement = Placement::new(bind, format!("KMP_AFFINITY={kmp}"), cpus);
@@ -215,11 +218,11 @@ fn by_places(topology: &Topology, request: &PlacementRequest) -> Result<Placemen
     check_threads(topology, request.threads)?;
     let mut notices = Vec::new();
     let (words, places, policy) = match &request.places {
-        Some(spec) => (spec.to_string(), spec.resolve(topology)?, Bind::Close),
+        Some(spec) => (spec.to_string(), spec.resolve(topology)?, Binding::Close),
         None => {
-            let bind = request.bind.unwrap_or(Bind::Spread);
+            let bind = request.bind.unwrap_or(Binding::Spread);
             let (words, places) = default_places(topology, request.threads, bind, &mut notices);
-            (words, places, Bind::Spread)
+            (words, places, Binding::Spread)
         }
     };
     let threads = match request.threads {
@@ -231,11 +234,11 @@ fn by_places(topology: &Topology, request: &PlacementRequest) -> Result<Placemen
     };
     check_threads(topology, Some(threads))?;
     let bind = request.bind.unwrap_or(policy);
-    if bind == Bind::None {
+    if bind == Binding::None {
         if request.places.is_some() {
             notices.push(format!("places {words} have no effect: threads are not bound"));
         }
-        let cpus = vec![cpus::allowed(topology); threads as usize];
+        let cpus = vec![cpus::allowed_cpus(topology); threads as usize];
         return Ok(Placement { notices, ..Placement::new(bind, "none", cpus) });
     }
     let fewer = (threads as usize) < places.len();
@@ -249,7 +252,7 @@ fn by_places(topology: &Topology, request: &PlacementRequest) -> Result<Placemen
             places.len()
         ));
     }
-    if threads as usize > places.len() && bind != Bind::Primary {
+    if threads as usize > places.len() && bind != Binding::Primary {
         let places = count_in_words(places.len(), "place");
         notices.push(format!("{threads} threads share {places}"));
     }
@@ -258,7 +261,7 @@ fn by_places(topology: &Topology, request: &PlacementRequest) -> Result<Placemen
         .into_iter()
         .map(|place| match place.and_then(|index| places.get(index)) {
             Some(place) => place.cpus().to_vec(),
-            None => cpus::allowed(topology),
+            None => cpus::allowed_cpus(topology),
         })
         .collect();
     Ok(Placement { notices, ..Placement::new(bind, words, cpus) })
@@ -272,11 +275,11 @@ fn by_places(topology: &Topology, request: &PlacementRequest) -> Result<Placemen
 fn default_places(
     topology: &Topology,
     threads: Option<u32>,
-    bind: Bind,
+    bind: Binding,
     notices: &mut Vec<String>,
 ) -> (String, Vec<Place>) {
     let cores = cpus::cpus_by_object(topology, |thread| Some(thread.core));
-    if bind == Bind::Primary {
+    if bind == Binding::Primary {
         let places = cores.into_iter().filter_map(Place::new);
         return (PlaceName::Cores.name().to_owned(), places.collect());
     }
@@ -289,9 +292,9 @@ fn default_places(
             "cores differ in speed: threads use the {} fastest ({}) of {} cores, not the slower ones ({}); to use all, \
              add --cores all",
             fastest.len(),
-            cpus::ranges(&first_cpus(&fastest)),
+            cpus::format_ranges(&first_cpus(&fastest)),
             cores.len(),
-            cpus::ranges(&first_cpus(&left_out)),
+            cpus::format_ranges(&first_cpus(&left_out)),
         ));
         let words: Vec<String> = fastest.iter().map(|core| format!("{{{}}}", core[0])).collect();
         return (words.join(","), single_cpus(first_cpus(&fastest)));
@@ -340,7 +343,7 @@ fn in_own_words(chosen: &Topology, placement: Placement) -> Placement {
     let cores = cpus::cpus_by_object(chosen, |thread| Some(thread.core));
     let places: Vec<Vec<CpuId>> = if placement.places == PlaceName::Threads.name() {
         chosen.allowed_threads().map(|thread| vec![thread.cpu]).collect()
-    } else if placement.places == PlaceName::Cores.name() && placement.bind == Bind::Primary {
+    } else if placement.places == PlaceName::Cores.name() && placement.bind == Binding::Primary {
         cores
     } else if placement.places == PlaceName::Cores.name() {
         cores.iter().map(|core| vec![core[0]]).collect()

@@ -14,7 +14,7 @@ mod policies;
 
 pub use policies::{MappedPolicy, Policies};
 
-use crate::bind::Bind;
+use crate::bind::Binding;
 use crate::cpu_list::CpuList;
 use crate::cpus;
 use crate::devices::{self, RankDevice};
@@ -59,9 +59,9 @@ nodegauge_measure::names!(
 
 /// Numactl policy of the ccNUMA lecture, identified by a number from 0 to 5.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct LecturePolicy(u8);
+pub struct RankPolicy(u8);
 
-impl LecturePolicy {
+impl RankPolicy {
     /// Reference policy for comparisons of rates: any CPU, local allocation.
     pub const REFERENCE: Self = Self(5);
 
@@ -128,24 +128,24 @@ impl LecturePolicy {
         topology: &Topology,
         placements: Vec<Placement>,
     ) -> Result<Vec<RankPlace>, PlacementError> {
-        let all: Vec<NumaNodeId> = topology.host_nodes().map(|node| node.id).collect();
+        let all: Vec<NumaNodeId> = topology.host_numa_nodes().map(|node| node.id).collect();
         let mut places = Vec::new();
         for (rank, placement) in (0..).zip(placements) {
             let together = ThreadPlace { thread: 0, cpus: placement.cpus() };
-            let memory = self.memory(together.nodes(topology), all.clone())?;
+            let memory = self.memory(together.numa_node_ids(topology), all.clone())?;
             places.push(RankPlace { rank: Some(rank), placement, memory });
         }
         Ok(places)
     }
 }
 
-impl fmt::Display for LecturePolicy {
+impl fmt::Display for RankPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
 }
 
-impl FromStr for LecturePolicy {
+impl FromStr for RankPolicy {
     type Err = SyntaxError;
 
     fn from_str(text: &str) -> Result<Self, SyntaxError> {
@@ -172,7 +172,7 @@ pub struct RankRequest {
     /// Map of ranks to sockets. The default is `block` if there is a policy, otherwise `spread`.
     pub map: Option<RankMap>,
     /// Policy for the CPUs and the memory of ranks.
-    pub policy: Option<LecturePolicy>,
+    pub policy: Option<RankPolicy>,
     /// Explicit CPUs, which replace the CPUs of the map and the policy.
     pub cpus: Option<CpuList>,
     /// Memory policy, which replaces the memory policy of `policy`.
@@ -191,7 +191,7 @@ pub struct RankPlan {
     /// Places of the ranks, in the order of rank numbers.
     pub ranks: Vec<RankPlace>,
     /// Requested policy; `None` unless it determines both the CPUs and the memory of the ranks.
-    pub policy: Option<LecturePolicy>,
+    pub policy: Option<RankPolicy>,
     /// Canonical text of the placement for the record: `policy 3 block`, `spread`, `cpus 0,2`.
     pub canonical_text: String,
     /// Devices of each rank; empty if none were requested.
@@ -207,7 +207,7 @@ pub struct RankPlan {
 pub struct RankPlace {
     /// Rank number; `None` for the process of a program without ranks.
     pub rank: Option<u32>,
-    /// Placement of the rank's threads; with `Bind::None` they are not bound.
+    /// Placement of the rank's threads; with `Binding::None` they are not bound.
     pub placement: Placement,
     /// Memory policy of the rank.
     pub memory: MemoryPolicy,
@@ -217,7 +217,7 @@ impl RankPlace {
     /// Returns the place of a rank with one thread on `cpus`. Without CPUs, the rank is not bound. No memory policy
     /// is set.
     pub fn single_thread(rank: u32, cpus: Vec<CpuId>) -> Self {
-        let bind = if cpus.is_empty() { Bind::None } else { Bind::Close };
+        let bind = if cpus.is_empty() { Binding::None } else { Binding::Close };
         let placement = Placement::new(bind, "as given", vec![cpus]);
         Self { rank: Some(rank), placement, memory: MemoryPolicy::Default }
     }
@@ -230,7 +230,7 @@ impl RankPlace {
 
     /// Returns the CPUs of all threads of the rank in numeric order; `None` if the rank is not bound.
     pub fn bound_cpus(&self) -> Option<Vec<CpuId>> {
-        (self.placement.bind != Bind::None).then(|| self.placement.cpus())
+        (self.placement.bind != Binding::None).then(|| self.placement.cpus())
     }
 }
 
@@ -262,7 +262,7 @@ impl RankPlan {
     /// Returns all threads of all ranks as one placement, e.g. to determine the caches in use.
     pub fn all_threads(&self) -> Placement {
         let cpus = self.ranks.iter().flat_map(|rank| &rank.placement.threads);
-        let bind = self.ranks.first().map_or(Bind::None, |rank| rank.placement.bind);
+        let bind = self.ranks.first().map_or(Binding::None, |rank| rank.placement.bind);
         Placement::new(
             bind,
             self.canonical_text.clone(),
@@ -480,7 +480,7 @@ fn by_list(
     };
     let mut users: BTreeMap<CpuId, Vec<usize>> = BTreeMap::new();
     for (rank, own) in entries.chunks(threads_each).enumerate() {
-        for cpu in cpus::sorted(own.iter().flatten().copied()) {
+        for cpu in cpus::sort_and_deduplicate(own.iter().flatten().copied()) {
             users.entry(cpu).or_default().push(rank);
         }
     }
@@ -489,29 +489,29 @@ fn by_list(
     let notices = if shared.is_empty() {
         Vec::new()
     } else {
-        vec![format!("ranks share cpus {}", cpus::ranges(&shared))]
+        vec![format!("ranks share cpus {}", cpus::format_ranges(&shared))]
     };
     let placement =
-        |cpus: &[Vec<CpuId>]| Placement::new(Bind::Close, format!("cpus {list}"), cpus.to_vec());
+        |cpus: &[Vec<CpuId>]| Placement::new(Binding::Close, format!("cpus {list}"), cpus.to_vec());
     Ok((entries.chunks(threads_each).map(placement).collect(), notices))
 }
 
 fn by_policy(
     topology: &Topology,
-    policy: LecturePolicy,
+    policy: RankPolicy,
     map: RankMap,
     ranks: u32,
     threads: u32,
 ) -> Result<RankPlan, PlacementError> {
     let canonical_text = format!("policy {policy} {map}");
     let mut notices = Vec::new();
-    let allowed = cpus::allowed(topology);
+    let allowed = cpus::allowed_cpus(topology);
     let placements: Vec<Placement> = if !policy.binds() {
         if map != RankMap::Block {
             notices.push(format!("the map {map} has no effect: policy {policy} binds no rank"));
         }
         let everywhere = vec![allowed; threads as usize];
-        vec![Placement::new(Bind::None, "none", everywhere); ranks as usize]
+        vec![Placement::new(Binding::None, "none", everywhere); ranks as usize]
     } else if map == RankMap::Core {
         own_cpus(topology, map, ranks, threads)
     } else {
@@ -540,10 +540,10 @@ fn by_policy(
 }
 
 /// Returns the OpenMP binding policy that is equivalent to a map.
-fn equivalent_bind(map: RankMap) -> Bind {
+fn equivalent_bind(map: RankMap) -> Binding {
     match map {
-        RankMap::Block | RankMap::Core => Bind::Close,
-        RankMap::Cyclic | RankMap::Spread | RankMap::Even => Bind::Spread,
+        RankMap::Block | RankMap::Core => Binding::Close,
+        RankMap::Cyclic | RankMap::Spread | RankMap::Even => Binding::Spread,
     }
 }
 

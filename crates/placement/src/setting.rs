@@ -2,8 +2,8 @@
 //! table.
 
 use crate::{
-    Bind, CoreChoice, MappedPolicy, NumaSpec, PlacementOptions, PlacesSpec, Policies, RankMap,
-    RankPlacementOptions, RankPlan, ThreadList,
+    Binding, CoreChoice, MappedPolicy, NumaSpec, PlacementOptions, PlacesSpec, Policies, RankMap,
+    RankPlacementOptions, RankPlan, ThreadCountList,
 };
 use nodegauge_machine::Topology;
 use nodegauge_measure::sweep::{Axis, AxisSyntax, join_values};
@@ -11,7 +11,7 @@ use nodegauge_measure::{Failure, settings};
 
 /// Options for threads, memory and ranks together, which the axes of a sweep set.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct JobPlacement {
+pub struct JobPlacementOptions {
     /// Threads, their places and the memory of one process, or of all ranks together.
     pub process: PlacementOptions,
     /// Ranks and their places.
@@ -20,11 +20,11 @@ pub struct JobPlacement {
 
 settings! {
     /// Value of an option for threads, ranks or memory.
-    pub enum PlacementSetting sets JobPlacement, e.g. "--sweep threads=1,2-32:2 or --sweep policy=0-5" {
+    pub enum PlacementSetting sets JobPlacementOptions, e.g. "--sweep threads=1,2-32:2 or --sweep policy=0-5" {
         /// Number of threads, per rank if there are ranks.
         Threads(u32) = "threads", counts(),
             given |job| job.process.threads.is_some(),
-            set |job, count| job.process.threads = ThreadList::new(vec![*count]);
+            set |job, count| job.process.threads = ThreadCountList::new(vec![*count]);
         /// Number of threads per last-level cache.
         PerCache(u32) = "per-cache", counts(),
             given |job| job.process.per_cache.is_some(),
@@ -38,7 +38,7 @@ settings! {
             given |job| job.process.places.is_some(),
             set |job, places| job.process.places = Some(places.clone());
         /// Binding policy of the threads.
-        Bind(Bind) = "bind", AxisSyntax::comma_separated(),
+        Bind(Binding) = "bind", AxisSyntax::comma_separated(),
             given |job| job.process.bind.is_some(),
             set |job, bind| job.process.bind = Some(*bind);
         /// Memory policy of the process.
@@ -63,21 +63,21 @@ settings! {
 
 /// Returns the syntax of counts, in whose lists ranges are allowed: `1,2-8:2`.
 fn counts() -> AxisSyntax<u32> {
-    AxisSyntax::with_list_grammar::<ThreadList>().with_formatter(count_list)
+    AxisSyntax::with_list_grammar::<ThreadCountList>().with_formatter(count_list)
 }
 
 fn count_list(counts: &[u32]) -> String {
-    ThreadList::new(counts.to_vec())
+    ThreadCountList::new(counts.to_vec())
         .map_or_else(|| join_values::<_, ','>(counts), |list| list.to_string())
 }
 
-impl JobPlacement {
+impl JobPlacementOptions {
     /// Places the requested ranks; `None` if no ranks are requested.
     ///
     /// # Errors
-    /// Returns the errors of [`PlacementOptions::ranks`].
+    /// Returns the errors of [`PlacementOptions::plan_ranks`].
     pub fn rank_plan(&self, topology: &Topology) -> Result<Option<RankPlan>, Failure> {
-        self.process.ranks(&self.ranks, topology)
+        self.process.plan_ranks(&self.ranks, topology)
     }
 
     /// Removes several numbers of threads from the options and returns them as an axis; `None` if there is at most one
@@ -154,7 +154,7 @@ mod tests {
             "policy=3",
             "rank-map=block",
         ] {
-            let mut job = JobPlacement::default();
+            let mut job = JobPlacementOptions::default();
             let axis = axis(text);
             axis.settings()[0].apply(&mut job);
             let is_given = |name: &&str| PlacementSetting::is_given(name, &job);
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn policy_with_a_map_sets_the_rank_map() {
-        let mut job = JobPlacement::default();
+        let mut job = JobPlacementOptions::default();
         let mapped = &axis("policy=4/even").settings()[0].clone();
         mapped.apply(&mut job);
         assert_eq!((job.ranks.map, mapped.linked_axis()), (Some(RankMap::Even), Some("rank-map")));
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn several_thread_counts_are_an_axis() {
-        let mut job = JobPlacement::default();
+        let mut job = JobPlacementOptions::default();
         job.process.threads = Some("1,2".parse().unwrap());
         assert_eq!(job.take_thread_axis(), Some(axis("threads=1,2")));
         assert_eq!(job.process.threads, None);

@@ -41,12 +41,12 @@ fn genoa_with_half_the_threads_uses_every_other_core() {
     let request = PlacementRequest {
         threads: Some(96),
         places: Some("0:96:2".parse().unwrap()),
-        bind: Some(Bind::Spread),
+        bind: Some(Binding::Spread),
         ..PlacementRequest::default()
     };
     let placement = placed(&genoa, &request);
     assert_eq!(cpus(&placement), (0..96).map(|k| 2 * k).collect::<Vec<_>>());
-    assert_eq!((placement.places.as_str(), placement.bind), ("0:96:2", Bind::Spread));
+    assert_eq!((placement.places.as_str(), placement.bind), ("0:96:2", Binding::Spread));
     assert!(placement.notices.is_empty());
     let by_default =
         placed(&genoa, &PlacementRequest { threads: Some(96), ..PlacementRequest::default() });
@@ -64,7 +64,7 @@ fn rome_per_cache_places_match_literature() {
         let by_cores = PlacementRequest {
             threads: Some(threads),
             places: Some("cores".parse().unwrap()),
-            bind: Some(Bind::Spread),
+            bind: Some(Binding::Spread),
             ..PlacementRequest::default()
         };
         assert_eq!(cpus(&placed(&rome, &by_cores)), expected);
@@ -91,10 +91,10 @@ fn xeon_phi_places_match_literature() {
     };
     let scatter = with("scatter", 60);
     assert_eq!(cores(&scatter), (0..60).collect::<Vec<_>>());
-    assert_eq!((scatter.bind, scatter.places.as_str()), (Bind::Spread, "KMP_AFFINITY=scatter"));
+    assert_eq!((scatter.bind, scatter.places.as_str()), (Binding::Spread, "KMP_AFFINITY=scatter"));
     let compact = with("compact", 60);
     assert_eq!(cores(&compact), (0..15).collect::<Vec<_>>());
-    assert_eq!(compact.bind, Bind::Close);
+    assert_eq!(compact.bind, Binding::Close);
     assert_eq!(cores(&with("granularity=fine,balanced", 120)), (0..61).collect::<Vec<_>>());
 }
 
@@ -103,7 +103,7 @@ fn t2k_places_match_literature() {
     let t2k = machine(T2K);
     let all = placed(&t2k, &PlacementRequest::default());
     assert_eq!(cpus(&all), (0..16).collect::<Vec<_>>());
-    assert_eq!((all.places.as_str(), all.bind), ("cores", Bind::Spread));
+    assert_eq!((all.places.as_str(), all.bind), ("cores", Binding::Spread));
     let four = placed(&t2k, &PlacementRequest { threads: Some(4), ..PlacementRequest::default() });
     assert_eq!(cpus(&four), [0, 4, 8, 12]);
     assert_eq!(four.threads[2].sockets(&t2k), [2]);

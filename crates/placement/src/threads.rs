@@ -14,9 +14,9 @@ const EXAMPLE: &str = "--threads 8 or --threads 1,2-32:2";
 
 /// Numbers of threads to measure with, in the order typed. There is at least one number, and each number is at least 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ThreadList(Vec<u32>);
+pub struct ThreadCountList(Vec<u32>);
 
-impl ThreadList {
+impl ThreadCountList {
     /// Creates a list from numbers; `None` if there is no number or a number is 0.
     pub fn new(counts: Vec<u32>) -> Option<Self> {
         (!counts.is_empty() && !counts.contains(&0)).then_some(Self(counts))
@@ -36,7 +36,7 @@ impl ThreadList {
     }
 }
 
-impl IntoIterator for ThreadList {
+impl IntoIterator for ThreadCountList {
     type Item = u32;
     type IntoIter = std::vec::IntoIter<u32>;
 
@@ -45,7 +45,7 @@ impl IntoIterator for ThreadList {
     }
 }
 
-impl FromStr for ThreadList {
+impl FromStr for ThreadCountList {
     type Err = SyntaxError;
 
     fn from_str(text: &str) -> Result<Self, SyntaxError> {
@@ -66,7 +66,7 @@ impl FromStr for ThreadList {
     }
 }
 
-impl fmt::Display for ThreadList {
+impl fmt::Display for ThreadCountList {
     /// Formats the shortest form: three or more numbers with equal differences become a range.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut rest = &self.0[..];
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn parse(text: &str) -> Result<ThreadList, SyntaxError> {
+    fn parse(text: &str) -> Result<ThreadCountList, SyntaxError> {
         text.parse()
     }
 
@@ -137,7 +137,7 @@ mod tests {
     proptest! {
         #[test]
         fn thread_list_round_trips(counts in prop::collection::vec(1u32..300, 1..12)) {
-            let counts = ThreadList::new(counts).unwrap();
+            let counts = ThreadCountList::new(counts).unwrap();
             prop_assert_eq!(parse(&counts.to_string()), Ok(counts));
         }
 

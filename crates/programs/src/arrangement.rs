@@ -7,7 +7,9 @@ use nodegauge_machine::{SysRoot, Topology};
 use nodegauge_measure::sweep::{self, Setting as _};
 use nodegauge_measure::{Failure, Notice, NoticeId};
 use nodegauge_os::ChildPlace;
-use nodegauge_placement::{Bind, JobPlacement, RankPlace, RankPlacementOptions, RankPlan, emit};
+use nodegauge_placement::{
+    Binding, JobPlacementOptions, RankPlace, RankPlacementOptions, RankPlan, emit,
+};
 
 /// File with the kernel's setting of transparent huge pages.
 const HUGE_PAGES: &str = "sys/kernel/mm/transparent_hugepage/enabled";
@@ -29,7 +31,7 @@ pub struct ProgramOptions {
 
 /// Places of the processes of the program.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Places {
+pub(crate) enum ProcessPlaces {
     /// One process that is not placed.
     Anywhere,
     /// One process at this place.
@@ -43,9 +45,9 @@ pub(crate) type VariableChange = (String, Option<String>);
 
 /// Program under one combination of axis values.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Arrangement {
+pub(crate) struct ProgramArrangement {
     pub settings: Vec<ProgramSetting>,
-    pub places: Places,
+    pub places: ProcessPlaces,
     /// Environment variables that all processes get. The variables of a single rank are part of its place.
     pub variables: Vec<VariableChange>,
     /// True if the kernel must not use transparent huge pages.
@@ -61,7 +63,7 @@ impl ProgramOptions {
         &self,
         topology: &Topology,
         root: &SysRoot,
-    ) -> Result<(Vec<Arrangement>, Vec<Notice>), Failure> {
+    ) -> Result<(Vec<ProgramArrangement>, Vec<Notice>), Failure> {
         sweep::check(&self.axes, &self.cell)?;
         self.refuse_hybrid()?;
         let (all, mut notices) = sweep::combinations(&self.axes, GAUGE);
@@ -109,7 +111,7 @@ impl ProgramOptions {
         topology: &Topology,
         root: &SysRoot,
         notices: &mut Vec<Notice>,
-    ) -> Result<Arrangement, Failure> {
+    ) -> Result<ProgramArrangement, Failure> {
         let mut cell = self.cell.clone();
         settings.iter().for_each(|setting| setting.apply(&mut cell));
         let placed = places(&cell.job, topology)?;
@@ -125,7 +127,7 @@ impl ProgramOptions {
             let notice = Notice::new(NoticeId::Environment, GAUGE, text);
             nodegauge_measure::notice::add_new(notices, [notice]);
         }
-        Ok(Arrangement {
+        Ok(ProgramArrangement {
             settings: settings.to_vec(),
             places: placed.places,
             variables,
@@ -136,20 +138,20 @@ impl ProgramOptions {
 
 /// Places of the processes of a program, with the variables that the placement requires.
 struct PlacedProgram {
-    places: Places,
+    places: ProcessPlaces,
     /// Environment variables that all processes get.
     variables: Vec<VariableChange>,
     notices: Vec<String>,
 }
 
 /// Determines the places of the processes of a program.
-fn places(job: &JobPlacement, topology: &Topology) -> Result<PlacedProgram, Failure> {
+fn places(job: &JobPlacementOptions, topology: &Topology) -> Result<PlacedProgram, Failure> {
     let process = &job.process;
-    if let Some(mut plan) = process.ranks(&with_default_rank(&job.ranks), topology)? {
+    if let Some(mut plan) = process.plan_ranks(&with_default_rank(&job.ranks), topology)? {
         let notices = std::mem::take(&mut plan.notices);
         if job.ranks.ranks.is_some() {
             return Ok(PlacedProgram {
-                places: Places::Ranks(plan),
+                places: ProcessPlaces::Ranks(plan),
                 variables: removed_variables(),
                 notices,
             });
@@ -160,7 +162,7 @@ fn places(job: &JobPlacement, topology: &Topology) -> Result<PlacedProgram, Fail
         let has_threads = process.threads.is_some() || process.environment.num_threads.is_some();
         let variables =
             if has_threads { set(emit::rank_thread_variables(&place)) } else { Vec::new() };
-        return Ok(PlacedProgram { places: Places::Process(place), variables, notices });
+        return Ok(PlacedProgram { places: ProcessPlaces::Process(place), variables, notices });
     }
     let threads = process.threads.is_some()
         || process.places.is_some()
@@ -168,7 +170,7 @@ fn places(job: &JobPlacement, topology: &Topology) -> Result<PlacedProgram, Fail
         || process.per_cache.is_some()
         || process.cores.is_some();
     if !threads && process.numa.is_none() {
-        let places = Places::Anywhere;
+        let places = ProcessPlaces::Anywhere;
         return Ok(PlacedProgram { places, variables: Vec::new(), notices: Vec::new() });
     }
     let plan = process.plan_single_team(topology, several_counts_failure)?;
@@ -176,12 +178,12 @@ fn places(job: &JobPlacement, topology: &Topology) -> Result<PlacedProgram, Fail
     let mut variables = Vec::new();
     if threads {
         variables.extend(removed_variables());
-        variables.extend(set(emit::omp(&place)));
+        variables.extend(set(emit::omp_variables(&place)));
     } else {
         // Only the memory is placed; the program chooses its number of threads.
-        place.placement.bind = Bind::None;
+        place.placement.bind = Binding::None;
     }
-    Ok(PlacedProgram { places: Places::Process(place), variables, notices: plan.notices })
+    Ok(PlacedProgram { places: ProcessPlaces::Process(place), variables, notices: plan.notices })
 }
 
 /// Returns the failure for an option with several numbers of threads.
@@ -229,11 +231,11 @@ fn huge_pages(root: &SysRoot, notices: &mut Vec<Notice>) -> Result<Vec<VariableC
         .hint(format!("echo madvise > /{HUGE_PAGES}")))
 }
 
-impl Arrangement {
+impl ProgramArrangement {
     /// Returns the number of ranks; `None` for a single process.
     pub fn ranks(&self) -> Option<usize> {
         match &self.places {
-            Places::Ranks(plan) => Some(plan.ranks.len()),
+            ProcessPlaces::Ranks(plan) => Some(plan.ranks.len()),
             _ => None,
         }
     }
@@ -241,17 +243,17 @@ impl Arrangement {
     /// Returns the places of all processes; empty if the program has a single process that is not placed.
     pub fn rank_places(&self) -> &[RankPlace] {
         match &self.places {
-            Places::Anywhere => &[],
-            Places::Process(place) => std::slice::from_ref(place),
-            Places::Ranks(plan) => &plan.ranks,
+            ProcessPlaces::Anywhere => &[],
+            ProcessPlaces::Process(place) => std::slice::from_ref(place),
+            ProcessPlaces::Ranks(plan) => &plan.ranks,
         }
     }
 
     /// Returns the place that the sweep gives the process it starts; none for ranks, which place themselves.
     pub fn child_place(&self) -> ChildPlace {
         let place = match &self.places {
-            Places::Process(place) => place.child_place(),
-            Places::Anywhere | Places::Ranks(_) => ChildPlace::default(),
+            ProcessPlaces::Process(place) => place.child_place(),
+            ProcessPlaces::Anywhere | ProcessPlaces::Ranks(_) => ChildPlace::default(),
         };
         let without_huge_pages = self.without_huge_pages && self.ranks().is_none();
         ChildPlace { without_huge_pages, ..place }
@@ -286,14 +288,14 @@ mod tests {
     fn arranged(
         axes: &[&str],
         ranks: Option<u32>,
-    ) -> Result<(Vec<Arrangement>, Vec<Notice>), Failure> {
+    ) -> Result<(Vec<ProgramArrangement>, Vec<Notice>), Failure> {
         let axes = axes.iter().map(|text| text.parse().unwrap()).collect();
         let mut options = ProgramOptions { axes, ..ProgramOptions::default() };
         options.cell.job.ranks.ranks = ranks;
         options.arrangements(&t2k(), &SysRoot::live())
     }
 
-    fn value<'a>(of: &'a Arrangement, name: &str) -> Option<&'a str> {
+    fn value<'a>(of: &'a ProgramArrangement, name: &str) -> Option<&'a str> {
         of.variables.iter().find(|(known, _)| known == name)?.1.as_deref()
     }
 
@@ -332,7 +334,7 @@ mod tests {
         assert!(all[0].variables.contains(&("KMP_AFFINITY".to_owned(), None)));
         assert_eq!(all[0].child_place().cpus, Some(vec![0, 8]));
         let (free, _) = arranged(&["env:A=1,2"], None).unwrap();
-        assert_eq!((free.len(), &free[0].places), (2, &Places::Anywhere));
+        assert_eq!((free.len(), &free[0].places), (2, &ProcessPlaces::Anywhere));
         let (memory, _) = arranged(&["numa=bind:1"], None).unwrap();
         assert_eq!(memory[0].child_place().cpus, None);
         assert_eq!(memory[0].child_place().memory.as_ref().unwrap().1, [1]);

@@ -5,7 +5,7 @@ use nodegauge_measure::SyntaxError;
 use nodegauge_measure::grammar::Cursor;
 use nodegauge_measure::names;
 use nodegauge_measure::sweep::{self, AxisReader, AxisSyntax, InvalidAxisValue};
-use nodegauge_placement::{JobPlacement, PlacementSetting, ThreadList};
+use nodegauge_placement::{JobPlacementOptions, PlacementSetting, ThreadCountList};
 use nodegauge_toolchain::CommandLine;
 use std::fmt;
 use std::str::FromStr;
@@ -42,9 +42,9 @@ impl fmt::Display for HybridCounts {
 
 impl HybridCounts {
     /// Sets the numbers of ranks and of threads per rank.
-    fn apply(self, job: &mut JobPlacement) {
+    fn apply(self, job: &mut JobPlacementOptions) {
         job.ranks.ranks = Some(self.ranks);
-        job.process.threads = ThreadList::new(vec![self.threads]);
+        job.process.threads = ThreadCountList::new(vec![self.threads]);
     }
 }
 
@@ -67,14 +67,14 @@ impl FromStr for HybridCounts {
 
 /// Environment variable with a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Variable {
+pub struct EnvironmentVariable {
     /// Name of the axis: `env:NAME`.
     axis: String,
     /// Value of the variable.
     pub value: String,
 }
 
-impl Variable {
+impl EnvironmentVariable {
     /// Returns the name of the variable.
     pub fn name(&self) -> &str {
         &self.axis[ENVIRONMENT.len()..]
@@ -95,15 +95,15 @@ impl Variable {
     }
 }
 
-impl fmt::Display for Variable {
+impl fmt::Display for EnvironmentVariable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.value)
     }
 }
 
 /// Settings that are environment variables; each variable is an axis of its own.
-impl sweep::Setting for Variable {
-    type Options = Vec<Variable>;
+impl sweep::Setting for EnvironmentVariable {
+    type Options = Vec<EnvironmentVariable>;
     const EXAMPLE: &'static str = "env:OMP_SCHEDULE='static,4',dynamic";
 
     fn names() -> Vec<&'static str> {
@@ -130,11 +130,11 @@ impl sweep::Setting for Variable {
         all.iter().map(Self::word).collect::<Vec<_>>().join(",")
     }
 
-    fn is_given(_: &str, _: &Vec<Variable>) -> bool {
+    fn is_given(_: &str, _: &Vec<EnvironmentVariable>) -> bool {
         false
     }
 
-    fn apply(&self, variables: &mut Vec<Variable>) {
+    fn apply(&self, variables: &mut Vec<EnvironmentVariable>) {
         variables.push(self.clone());
     }
 }
@@ -144,7 +144,7 @@ fn unquoted(text: &str) -> Result<String, InvalidAxisValue> {
     if !text.contains(['\'', '"', '\\']) {
         return Ok(text.to_owned());
     }
-    let words = CommandLine::read("value", "env:NAME='a,b',c", text)?;
+    let words = CommandLine::parse("value", "env:NAME='a,b',c", text)?;
     match words.words() {
         [value] => Ok(value.clone()),
         _ => Err("expected one word".to_owned().into()),
@@ -155,16 +155,16 @@ fn unquoted(text: &str) -> Result<String, InvalidAxisValue> {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ProgramCellOptions {
     /// Threads, ranks and memory of the program.
-    pub job: JobPlacement,
+    pub job: JobPlacementOptions,
     /// Pages of the program; `None` to leave them unchanged.
     pub pages: Option<ProgramPages>,
     /// Environment variables of the program.
-    pub variables: Vec<Variable>,
+    pub variables: Vec<EnvironmentVariable>,
 }
 
 nodegauge_measure::settings! {
     /// Setting of a program with its value.
-    pub enum ProgramSetting including Placement(PlacementSetting) of job including Variable(Variable) of variables
+    pub enum ProgramSetting including Placement(PlacementSetting) of job including Variable(EnvironmentVariable) of variables
     sets ProgramCellOptions, e.g. "nodegauge sweep policy=0-5 -- ./solver input" {
         /// Numbers of ranks and of threads per rank.
         Hybrid(HybridCounts) = "hybrid", AxisSyntax::comma_separated(),

@@ -1,6 +1,6 @@
 //! Command lines that run the program without nodegauge, with the settings of a combination.
 
-use crate::arrangement::{Arrangement, Places};
+use crate::arrangement::{ProcessPlaces, ProgramArrangement};
 use crate::plan::ProgramSweep;
 use crate::view;
 use nodegauge_machine::Topology;
@@ -56,15 +56,15 @@ impl ProgramSweep {
         commands
     }
 
-    fn command(&self, cell: &Arrangement, topology: &Topology) -> String {
+    fn command(&self, cell: &ProgramArrangement, topology: &Topology) -> String {
         let remark = if cell.without_huge_pages { WITHOUT_HUGE_PAGES } else { "" };
-        let Places::Ranks(plan) = &cell.places else {
+        let ProcessPlaces::Ranks(plan) = &cell.places else {
             let place = cell.rank_places().first();
-            let numactl = place.map(emit::numactl).unwrap_or_default();
+            let numactl = place.map(emit::numactl_prefix).unwrap_or_default();
             let words = [variables(cell), numactl, self.program.words().to_vec()].concat();
             return format!("{remark}{}\n", line(&words));
         };
-        let ranks = EmittedRanks::node_ranks(plan, topology);
+        let ranks = EmittedRanks::single_numa_node(plan, topology);
         let text = match self.launcher.as_ref().map(|launcher| launcher.launcher.kind) {
             Some(LauncherKind::OpenMpi) => script::openmpi(&ranks),
             Some(LauncherKind::Hydra) => script::mpich(&ranks),
@@ -90,7 +90,7 @@ impl ProgramSweep {
 
 /// Returns the words of an `env` command that sets and removes the variables of a combination; empty if there are no
 /// variables.
-fn variables(cell: &Arrangement) -> Vec<String> {
+fn variables(cell: &ProgramArrangement) -> Vec<String> {
     let mut words = Vec::new();
     for (name, value) in &cell.variables {
         match value {

@@ -9,14 +9,14 @@ use nodegauge_measure::record::Record;
 
 /// Gauge of the user's program. `nodegauge run` does not measure it.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Programs;
+pub struct ProgramGauge;
 
-impl Gauge for Programs {
+impl Gauge for ProgramGauge {
     fn name(&self) -> &'static str {
         GAUGE
     }
 
-    fn kinds(&self) -> Vec<ConfigKind> {
+    fn figure_kinds(&self) -> Vec<ConfigKind> {
         vec![
             ConfigKind::from_config::<ProgramConfig>(GAUGE, &[TEST])
                 .with_headlines(&["elapsed", "figure"]),

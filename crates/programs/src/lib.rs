@@ -21,8 +21,8 @@ pub use arrangement::ProgramOptions;
 pub use axis::ProgramCellOptions;
 pub use emit::{EmittedCommand, fastest_command};
 pub use figure::{FigureSource, FigureUnit};
-pub use gauge::Programs;
-pub use placed::{COMMAND, serve};
+pub use gauge::ProgramGauge;
+pub use placed::{START_PLACED_COMMAND, execute_placed};
 pub use plan::{ProgramSweep, SweepLimits};
 
 /// Name of the gauge in records.

@@ -4,7 +4,7 @@
 //! itself, sets its memory policy, and then executes the user's program. The result is the same under every launcher;
 //! no launcher has options for all policies.
 
-use crate::arrangement::{Arrangement, Places, VariableChange};
+use crate::arrangement::{ProcessPlaces, ProgramArrangement, VariableChange};
 use nodegauge_machine::CpuId;
 use nodegauge_machine::devices::local_rank_variables;
 use nodegauge_measure::{Failure, FailureKind};
@@ -16,7 +16,7 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 
 /// Name of the hidden command that starts placed processes.
-pub const COMMAND: &str = "start-placed";
+pub const START_PLACED_COMMAND: &str = "start-placed";
 /// Environment variables with the number of a copy and with the number of copies.
 const RANK: &str = "NODEGAUGE_RANK";
 const RANKS: &str = "NODEGAUGE_RANKS";
@@ -42,8 +42,8 @@ pub(crate) struct PlacedProcesses {
 
 impl PlacedProcesses {
     /// Returns the places of the ranks of an arrangement; `None` for a single process.
-    pub fn from_arrangement(arrangement: &Arrangement, has_launcher: bool) -> Option<Self> {
-        let Places::Ranks(plan) = &arrangement.places else { return None };
+    pub fn from_arrangement(arrangement: &ProgramArrangement, has_launcher: bool) -> Option<Self> {
+        let ProcessPlaces::Ranks(plan) = &arrangement.places else { return None };
         let process = |place: &RankPlace| PlacedProcess {
             cpus: place.bound_cpus().map(|cpus| cpus.iter().map(|cpu| cpu.0).collect()),
             memory: place.memory.clone(),
@@ -65,11 +65,11 @@ impl PlacedProcesses {
     }
 }
 
-/// Executes the user's program at the place that the file contains. This is the hidden command [`COMMAND`]. Returns the
-/// exit code of the copies.
+/// Executes the user's program at the place that the file contains. This is the hidden command
+/// [`START_PLACED_COMMAND`]. Returns the exit code of the copies.
 ///
 /// Fails if the file cannot be read, if the kernel refuses a setting, or if the program cannot be started.
-pub fn serve(file: &Path, program: &[String]) -> Result<u8, Failure> {
+pub fn execute_placed(file: &Path, program: &[String]) -> Result<u8, Failure> {
     let content = read_file(file, LONGEST)
         .map_err(|cause| Failure::missing(format!("cannot read {file:?}")).cause(cause))?;
     let all: PlacedProcesses = serde_json::from_slice(&content).map_err(|cause| {

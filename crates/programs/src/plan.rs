@@ -1,26 +1,26 @@
 //! Runs of a sweep: a warm-up of every combination, then rounds that run each combination once, in random order.
 
-use crate::arrangement::{Arrangement, ProgramOptions};
+use crate::arrangement::{ProgramArrangement, ProgramOptions};
 use crate::figure::FigureSource;
-use crate::placed::{COMMAND, PlacedProcesses};
+use crate::placed::{PlacedProcesses, START_PLACED_COMMAND};
 use crate::result::{self, CellRuns, SweptProgram};
 use crate::{GAUGE, RELATIVE, TEST};
 use nodegauge_analysis::expect::PossibleFigures;
 use nodegauge_gauge::series::{Series, lost_in_words};
-use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
+use nodegauge_gauge::{ExpectedCost, MeasuredNode, PlannedRun};
 use nodegauge_machine::Topology;
 use nodegauge_measure::progress::SharedObserver;
 use nodegauge_measure::quantity::count_in_words;
 use nodegauge_measure::record::doubt::TYPICAL_RULE;
 use nodegauge_measure::repeat::StopReason;
 use nodegauge_measure::samples::Sample;
-use nodegauge_measure::schedule::{Budget, Limits, Turn, TurnFailure, policy};
+use nodegauge_measure::schedule::{Budget, RunLimits, Turn, TurnFailure, policy};
 use nodegauge_measure::{Failure, Notice, NoticeId, Observer, Outcome, Seconds, Unit};
-use nodegauge_placement::{Bind, RankPlan};
+use nodegauge_placement::{Binding, RankPlan};
 use nodegauge_toolchain::mpi::{MpiProgram, RankPlaces};
 use nodegauge_toolchain::program::{self, ProgramJob, ProgramOutput};
 use nodegauge_toolchain::watchdog::Watchdog;
-use nodegauge_toolchain::{ChildEnd, CommandLine, KillReason, Scratch};
+use nodegauge_toolchain::{ChildEnd, CommandLine, KillReason, ScratchFolder};
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -43,14 +43,14 @@ pub struct SweepLimits {
 
 impl SweepLimits {
     /// Default time limit of a run.
-    pub const RUN_LIMIT: Duration = Duration::from_secs(600);
+    pub const RUN_TIME_LIMIT: Duration = Duration::from_secs(600);
 }
 
 /// Planned sweep of a program.
 pub struct ProgramSweep {
     pub(crate) program: CommandLine,
     pub(crate) figure: FigureSource,
-    pub(crate) cells: Vec<Arrangement>,
+    pub(crate) cells: Vec<ProgramArrangement>,
     pub(crate) launcher: Option<MpiProgram>,
     /// Path of the nodegauge executable, which ranks start to place themselves.
     own: String,
@@ -79,7 +79,7 @@ impl ProgramSweep {
     ///
     /// Fails if the node supports no combination, or if the launcher is missing.
     pub fn new(
-        site: &Site,
+        site: &MeasuredNode,
         program: CommandLine,
         options: &ProgramOptions,
         figure: FigureSource,
@@ -91,7 +91,7 @@ impl ProgramSweep {
         let launcher = if has_ranks { launcher()? } else { None };
         // A launcher cannot start this program by a link to its parent process.
         let own = match launcher {
-            Some(_) => nodegauge_os::own_path(),
+            Some(_) => nodegauge_os::own_program_file(),
             None => nodegauge_os::own_program(),
         };
         let own = own.map_err(|cause| {
@@ -103,14 +103,14 @@ impl ProgramSweep {
     /// Returns the job of a cell. `places` is the file with the places of its ranks.
     fn job<'a>(
         &'a self,
-        cell: &Arrangement,
+        cell: &ProgramArrangement,
         places: Option<&PathBuf>,
         topology: &'a Topology,
     ) -> ProgramJob<'a> {
         let program = match places {
             Some(file) => CommandLine::new(
                 self.own.clone(),
-                [COMMAND.to_owned(), file.display().to_string(), "--".to_owned()],
+                [START_PLACED_COMMAND.to_owned(), file.display().to_string(), "--".to_owned()],
             )
             .with_arguments(self.program.words().iter().cloned()),
             None => self.program.clone(),
@@ -119,7 +119,7 @@ impl ProgramSweep {
             ProgramJob::new(program, self.limits.run).with_environment(cell.variables.clone());
         job.place = Some(cell.child_place());
         match (&self.launcher, &cell.places) {
-            (Some(launcher), crate::arrangement::Places::Ranks(plan)) => {
+            (Some(launcher), crate::arrangement::ProcessPlaces::Ranks(plan)) => {
                 let plan = Cow::Owned(unbound(plan));
                 job.with_launcher(launcher.launch(RankPlaces::Planned { plan, topology }))
             }
@@ -131,7 +131,7 @@ impl ProgramSweep {
     fn run_once(
         &self,
         job: &ProgramJob<'_>,
-        limits: &Limits,
+        limits: &RunLimits,
         interrupted: &dyn Fn() -> bool,
     ) -> (ProgramRun, String) {
         let left = (limits.budget + limits.grace()).saturating_sub(limits.elapsed());
@@ -174,7 +174,7 @@ impl ProgramSweep {
 fn unbound(plan: &RankPlan) -> RankPlan {
     let mut plan = plan.clone();
     for rank in &mut plan.ranks {
-        rank.placement.bind = Bind::None;
+        rank.placement.bind = Binding::None;
         rank.memory = nodegauge_placement::MemoryPolicy::Default;
     }
     plan
@@ -185,14 +185,18 @@ impl PlannedRun for ProgramSweep {
         ExpectedCost { time: self.limits.budget, memory: None }
     }
 
-    fn figures(&self, _: &Site) -> Vec<PossibleFigures> {
+    fn possible_figures(&self, _: &MeasuredNode) -> Vec<PossibleFigures> {
         const UNITS: &[Unit] = &Unit::ALL;
         vec![PossibleFigures::new(GAUGE, TEST, ["elapsed", "figure", RELATIVE], UNITS)]
     }
 
-    fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
+    fn run(
+        self: Box<Self>,
+        site: &MeasuredNode,
+        observer: &mut dyn Observer,
+    ) -> Result<Outcome, Failure> {
         let _watchdog = Watchdog::start(Path::new(&self.own));
-        let scratch = Scratch::new()?;
+        let scratch = ScratchFolder::new()?;
         let mut jobs = Vec::new();
         for (number, cell) in self.cells.iter().enumerate() {
             let mut file = None;
@@ -203,8 +207,10 @@ impl PlannedRun for ProgramSweep {
             jobs.push(self.job(cell, file.as_ref(), &site.topology));
         }
         let shared = SharedObserver::new(observer);
-        let mut limits =
-            Limits::from_budget(Budget::new(self.limits.budget, Self::BUDGET), self.limits.samples);
+        let mut limits = RunLimits::from_budget(
+            Budget::new(self.limits.budget, Self::BUDGET),
+            self.limits.samples,
+        );
         let mut runs = vec![CellRuns::default(); jobs.len()];
         let count = count_in_words(jobs.len(), "combination");
         (&mut &shared).begin_phase(&format!("warm-up of {count}"));
@@ -270,7 +276,7 @@ impl PlannedRun for ProgramSweep {
         if stop == Some(StopReason::Budget) {
             outcome.notices.extend(count_warm_ups(&mut runs));
         }
-        series.end(&mut outcome);
+        series.store_end(&mut outcome);
         let swept =
             SweptProgram { program: &self.program, figure: &self.figure, cells: &self.cells };
         outcome.measurements = result::figures(&swept, &runs, stop);
@@ -299,7 +305,7 @@ fn count_warm_ups(runs: &mut [CellRuns]) -> Option<Notice> {
 
 impl ProgramSweep {
     /// Returns the reason why a sweep has no figure: its budget ended during its first run.
-    fn too_short(&self, limits: &Limits) -> String {
+    fn too_short(&self, limits: &RunLimits) -> String {
         let runs = count_in_words(2 * self.cells.len(), "run");
         format!(
             "the program did not end within --budget {}: use a --budget long enough for {runs}, a \

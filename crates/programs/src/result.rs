@@ -1,13 +1,13 @@
 //! Figures of a sweep: the figure of each combination, and its speed relative to the baseline, the first combination
 //! that succeeds.
 
-use crate::arrangement::Arrangement;
+use crate::arrangement::ProgramArrangement;
 use crate::config::ProgramConfig;
 use crate::figure::FigureSource;
 use crate::{GAUGE, RELATIVE, TEST};
 use nodegauge_analysis::ratio::paired::PairedRounds;
 use nodegauge_analysis::ratio::speed::SpeedVerdict;
-use nodegauge_measure::record::{Category, Measurement, Quoted, Status, Validity};
+use nodegauge_measure::record::{Category, Measurement, QuotedStatistic, Status, Validity};
 use nodegauge_measure::repeat::StopReason;
 use nodegauge_measure::{Seconds, Unit, stats};
 use nodegauge_toolchain::CommandLine;
@@ -17,7 +17,7 @@ use nodegauge_toolchain::CommandLine;
 pub(crate) struct SweptProgram<'a> {
     pub program: &'a CommandLine,
     pub figure: &'a FigureSource,
-    pub cells: &'a [Arrangement],
+    pub cells: &'a [ProgramArrangement],
 }
 
 /// Runs of one combination.
@@ -56,11 +56,11 @@ pub(crate) fn figures(
             None => ("elapsed", Unit::Seconds),
         };
         let figure = Measurement::new(GAUGE, TEST, name, unit)
-            .category(Category::Reference)
-            .with_samples(Quoted::Median, of.figures.clone())
-            .config(&config);
+            .with_category(Category::Reference)
+            .with_samples(QuotedStatistic::Median, of.figures.clone())
+            .with_config(&config);
         let mut failed = Validity::valid();
-        of.failure.iter().for_each(|reason| failed.invalid(reason.as_str()));
+        of.failure.iter().for_each(|reason| failed.mark_invalid(reason.as_str()));
         let figure = figure.with_validity(failed);
         let validity = figure.validity.clone();
         all.push(figure);
@@ -79,15 +79,15 @@ pub(crate) fn figures(
         config.against = Some(sweep.cells[base].in_words());
         // A ratio is at most as valid as its two figures; suspect figures give no verdict.
         let mut relative = Measurement::new(GAUGE, TEST, RELATIVE, Unit::Factor)
-            .category(Category::Reference)
-            .with_samples(Quoted::GeometricMean, paired.ratios().to_vec())
+            .with_category(Category::Reference)
+            .with_samples(QuotedStatistic::GeometricMean, paired.ratios().to_vec())
             .with_validity(validity);
         relative.inherit_doubts(&of_base, "baseline");
         let is_valid = relative.validity.status == Status::Valid;
         let verdict = compared.filter(|_| is_valid).map(|found| found.verdict);
         config.verdict = Some(verdict.unwrap_or(SpeedVerdict::CannotTell).to_string());
         config.visible = compared.map(|found| found.visible);
-        relative = relative.config(&config);
+        relative = relative.with_config(&config);
         // The interval in the record is the one on which the verdict is based.
         if let (Some(summary), Some(found)) = (&mut relative.summary, compared) {
             summary.ci95 = Some(found.ci95);
@@ -104,7 +104,7 @@ fn costs(sweep: &SweptProgram<'_>, of: &CellRuns) -> Vec<f64> {
 
 fn config(
     sweep: &SweptProgram<'_>,
-    cell: &Arrangement,
+    cell: &ProgramArrangement,
     of: &CellRuns,
     stop: Option<StopReason>,
 ) -> ProgramConfig {

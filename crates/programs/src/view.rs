@@ -8,15 +8,15 @@ use nodegauge_analysis::ratio::closing::interval_in_words;
 use nodegauge_analysis::ratio::speed::{self, SpeedVerdict};
 use nodegauge_gauge::Detail;
 use nodegauge_gauge::view::sentence::{self, mark_doubted};
-use nodegauge_gauge::view::sweep::{Rounds, SweptRow, SweptRows};
+use nodegauge_gauge::view::sweep::{RoundPairing, SweptRow, SweptRows};
 use nodegauge_gauge::view::{
-    Block, Chart, ChartSeries, ColumnList, Drawing, Forest, ForestRow, Picture, Scale, Section,
-    Table, TableCell, Tone, group_by_key, summary,
+    AxisQuantity, Block, Chart, ChartSeries, ColumnList, Drawing, ForestPlot, ForestRow, Picture,
+    Section, Table, TableCell, Tone, group_by_key, summary,
 };
 use nodegauge_measure::quantity::{count_in_words, format_significant, number_form};
 use nodegauge_measure::record::doubt::main_cause;
-use nodegauge_measure::record::{Measurement, Quoted, Record, Status};
-use nodegauge_measure::stats::Better;
+use nodegauge_measure::record::{Measurement, QuotedStatistic, Record, Status};
+use nodegauge_measure::stats::BetterDirection;
 use nodegauge_measure::{Fraction, Unit};
 
 /// Description of the intervals of the relative speeds.
@@ -160,12 +160,12 @@ fn swept_rows<'r>(rows: &[Row<'r>]) -> SweptRows<'r> {
     let mut swept = Vec::new();
     for row in rows {
         let rounds = match &row.relative {
-            Some((ratio, _)) => Rounds::Relative(&ratio.samples),
-            None => Rounds::Baseline,
+            Some((ratio, _)) => RoundPairing::Relative(&ratio.samples),
+            None => RoundPairing::Baseline,
         };
         swept.push(SweptRow { name: row.name().to_owned(), figure: row.figure, rounds });
     }
-    SweptRows::new(swept, Quoted::Median)
+    SweptRows::new(swept, QuotedStatistic::Median)
 }
 
 /// Returns the sections of the page; empty if the record has no such figures.
@@ -216,8 +216,8 @@ fn figure_in_words(row: &Row<'_>) -> String {
     match &row.config.pattern {
         Some(pattern) => {
             let better = match row.figure.unit.better() {
-                Better::Higher => "higher is better",
-                Better::Lower => "lower is better",
+                BetterDirection::Higher => "higher is better",
+                BetterDirection::Lower => "lower is better",
             };
             format!("the number that {pattern:?} matches in the output, {better}; median")
         }
@@ -271,7 +271,7 @@ fn forest(rows: &[Row<'_>]) -> Option<Picture> {
     let against = rows.iter().find_map(|row| row.relative.as_ref()?.1.against.clone());
     let reference = against.filter(|_| !shown.is_empty())?;
     let title = format!("speed relative to {reference}");
-    let forest = Forest { reference, interval: interval_kind(rows), rows: shown };
+    let forest = ForestPlot { reference, interval: interval_kind(rows), rows: shown };
     Some(Picture { title, drawing: Drawing::Forest(forest) })
 }
 
@@ -302,9 +302,9 @@ fn chart(rows: &[Row<'_>]) -> Option<Chart> {
         series.push(curve);
     }
     let y = match unit {
-        Unit::Seconds => Scale::Microseconds,
-        Unit::Factor => Scale::Number,
-        other => Scale::Rate(other),
+        Unit::Seconds => AxisQuantity::Microseconds,
+        Unit::Factor => AxisQuantity::Number,
+        other => AxisQuantity::Rate(other),
     };
     Some(Chart { y, ticks, series, ..Chart::default() })
 }
@@ -378,7 +378,7 @@ fn closing(rows: &[Row<'_>]) -> Option<String> {
     } else {
         let question = format!("whether another combination is faster than {}", base.name());
         let doubt = suspect_cause(rows);
-        let leaders = if doubt.is_some() { None } else { swept_rows(rows).leaders() };
+        let leaders = if doubt.is_some() { None } else { swept_rows(rows).leaders_comparison() };
         let leaders = leaders.map(|text| format!("; {text}")).unwrap_or_default();
         let obstacle = doubt.unwrap_or_else(|| no_verdict_cause(rows));
         format!("{}{leaders}", obstacle.cannot_tell(&question))

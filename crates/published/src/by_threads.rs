@@ -1,9 +1,9 @@
 //! View of a published sweep over thread counts, next to the figures of a run.
 
-use crate::catalog::{BY_THREADS, PublishedConfig};
+use crate::catalog::{PublishedConfig, SWEEP_TITLE_SUFFIX};
 use crate::rows::{PublishedRow, limit_share_text, native_figures, origin};
 use nodegauge_gauge::view::{
-    Chart, ChartSeries, ColumnList, ColumnUnit, Picture, Scale, Section, Table, distinct,
+    AxisQuantity, Chart, ChartSeries, ColumnList, ColumnUnit, Picture, Section, Table, distinct,
 };
 use nodegauge_measure::Unit;
 use nodegauge_measure::figure_names::stream;
@@ -16,7 +16,7 @@ pub(crate) fn add_sweep(section: &mut Section, record: &Record, figures: &[&Publ
     let own = native_figures(record, &first.0.gauge);
     let own: Vec<&Measurement> = own.into_iter().filter(|m| m.name == stream::TRIAD).collect();
     let machine = first.1.machine.as_deref().unwrap_or("?");
-    let heading = format!("published, GB/s: {machine}, {BY_THREADS}");
+    let heading = format!("published, GB/s: {machine}, {SWEEP_TITLE_SUFFIX}");
     section
         .push(table(heading, figures, &own))
         .push_picture(picture(machine, figures, &own))
@@ -94,8 +94,8 @@ fn picture(machine: &str, figures: &[&PublishedRow<'_>], own: &[&Measurement]) -
     ticks.dedup();
     let chart = Chart {
         names: ["threads", ""],
-        x: Scale::Number,
-        y: Scale::Rate(Unit::BytesPerSecond),
+        x: AxisQuantity::Number,
+        y: AxisQuantity::Rate(Unit::BytesPerSecond),
         ticks,
         series,
         ..Chart::default()
@@ -109,7 +109,9 @@ pub(crate) fn is_sweep_row((_, config): &PublishedRow<'_>) -> bool {
 }
 
 /// Groups the figures of published sweeps by publication.
-pub(crate) fn groups<'a, 'b>(figures: &'b [PublishedRow<'a>]) -> Vec<Vec<&'b PublishedRow<'a>>> {
+pub(crate) fn group_by_publication<'a, 'b>(
+    figures: &'b [PublishedRow<'a>],
+) -> Vec<Vec<&'b PublishedRow<'a>>> {
     let mut groups: Vec<Vec<&PublishedRow<'_>>> = Vec::new();
     for figure in figures.iter().filter(|figure| is_sweep_row(figure)) {
         match groups.iter_mut().find(|group| is_same_sweep(&figure.1, &group[0].1)) {

@@ -1,14 +1,16 @@
 //! Catalog of published figures of known nodes, which can be shown together with a measurement. The figures are in
 //! `data/published.toml` with their sources; they are neither corrected nor completed.
 //!
-//! Shown figures are saved in the record as measurements of the category "reference" with the engine [`PUBLISHED`].
-//! They never count as results of the run.
+//! Shown figures are saved in the record as measurements of the category "reference" with the engine
+//! [`PUBLISHED_ENGINE`]. They never count as results of the run.
 
-use nodegauge_machine::catalog::{name_distance, plain};
+use nodegauge_machine::catalog::{name_distance, simplify_name};
 use nodegauge_machine::devices;
 use nodegauge_measure::figure_names::{hpl, io, stream};
 use nodegauge_measure::keys::shared::{self, CompilerConfig};
-use nodegauge_measure::record::{Category, Machine, Measurement, PUBLISHED, Quoted};
+use nodegauge_measure::record::{
+    Category, Machine, Measurement, PUBLISHED_ENGINE, QuotedStatistic,
+};
 use nodegauge_measure::{Failure, Unit};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -19,7 +21,7 @@ use std::sync::OnceLock;
 /// Number of bytes per KB in the output of IOzone.
 const KB: f64 = 1024.0;
 /// Text after the title of a sweep in the catalog.
-pub(crate) const BY_THREADS: &str = "by threads";
+pub(crate) const SWEEP_TITLE_SUFFIX: &str = "by threads";
 /// Argument of `--against` that prints the catalog.
 const LIST: &str = "list";
 
@@ -56,7 +58,7 @@ nodegauge_measure::config! {
 /// Published figures of a node.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct PublishedNode {
+pub struct PublishedEntry {
     /// Processor name, as in the catalog of processors.
     pub processor: String,
     /// Number of processor packages.
@@ -104,14 +106,14 @@ pub struct PublishedNode {
 #[serde(deny_unknown_fields)]
 struct PublishedTables {
     sources: BTreeMap<String, String>,
-    stream: Vec<PublishedNode>,
-    sweep: Vec<PublishedNode>,
-    hpl: Vec<PublishedNode>,
-    io: Vec<PublishedNode>,
+    stream: Vec<PublishedEntry>,
+    sweep: Vec<PublishedEntry>,
+    hpl: Vec<PublishedEntry>,
+    io: Vec<PublishedEntry>,
 }
 
-fn tables() -> &'static (Vec<PublishedNode>, BTreeMap<String, String>) {
-    static TABLES: OnceLock<(Vec<PublishedNode>, BTreeMap<String, String>)> = OnceLock::new();
+fn tables() -> &'static (Vec<PublishedEntry>, BTreeMap<String, String>) {
+    static TABLES: OnceLock<(Vec<PublishedEntry>, BTreeMap<String, String>)> = OnceLock::new();
     TABLES.get_or_init(|| {
         let tables: PublishedTables = toml::from_str(include_str!("../data/published.toml"))
             .expect("the embedded catalog is valid TOML, because a test parses it");
@@ -124,14 +126,14 @@ fn tables() -> &'static (Vec<PublishedNode>, BTreeMap<String, String>) {
         ];
         let mut all = Vec::new();
         for (test, nodes) in tests {
-            all.extend(nodes.into_iter().map(|node| PublishedNode { test, ..node }));
+            all.extend(nodes.into_iter().map(|node| PublishedEntry { test, ..node }));
         }
         (all, tables.sources)
     })
 }
 
 /// Returns all published nodes, in the order of the catalog.
-pub fn all() -> &'static [PublishedNode] {
+pub fn all() -> &'static [PublishedEntry] {
     &tables().0
 }
 
@@ -145,7 +147,7 @@ pub enum PublishedSelection {
         /// Text that the user typed.
         asked: String,
         /// All nodes that the text selects.
-        nodes: Vec<&'static PublishedNode>,
+        nodes: Vec<&'static PublishedEntry>,
     },
 }
 
@@ -193,11 +195,11 @@ impl FromStr for PublishedSelection {
 ///
 /// # Errors
 /// Fails if no node matches.
-pub(crate) fn find(name: &str) -> Result<Vec<&'static PublishedNode>, UnknownNode> {
-    let typed = plain(name);
+pub(crate) fn find(name: &str) -> Result<Vec<&'static PublishedEntry>, UnknownNode> {
+    let typed = simplify_name(name);
     let words: Vec<&str> = words(&typed).filter(|word| !is_filler(word)).collect();
-    let titled = all().iter().filter(|node| plain(&node.to_string()) == typed);
-    let mut found: Vec<&PublishedNode> = titled.collect();
+    let titled = all().iter().filter(|node| simplify_name(&node.to_string()) == typed);
+    let mut found: Vec<&PublishedEntry> = titled.collect();
     if found.is_empty() {
         let described = all().iter().filter(|node| {
             let known = node.words();
@@ -228,13 +230,13 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
 /// Returns the node with the same processor whose published STREAM figures are compared with those of a run. It is the
 /// most similar node by sockets, NUMA nodes per socket, and threads; among equally similar nodes, it is the fastest.
 /// Returns `None` if the processor is not in the catalog.
-pub fn nearest(machine: &Machine, threads: u32) -> Option<&'static PublishedNode> {
+pub fn nearest_node(machine: &Machine, threads: u32) -> Option<&'static PublishedEntry> {
     nearest_among(machine, threads, &|node| !node.is_sweep())
 }
 
-/// Returns the node of [`nearest`]. Without such a node, returns a sweep that contains this number of threads.
-pub fn nearest_with_sweeps(machine: &Machine, threads: u32) -> Option<&'static PublishedNode> {
-    nearest(machine, threads).or_else(|| {
+/// Returns the node of [`nearest_node`]. Without such a node, returns a sweep that contains this number of threads.
+pub fn nearest_with_sweeps(machine: &Machine, threads: u32) -> Option<&'static PublishedEntry> {
+    nearest_node(machine, threads).or_else(|| {
         nearest_among(machine, threads, &|node| {
             node.rows.iter().any(|row| row[0] as u32 == threads)
         })
@@ -245,9 +247,9 @@ pub fn nearest_with_sweeps(machine: &Machine, threads: u32) -> Option<&'static P
 fn nearest_among(
     machine: &Machine,
     threads: u32,
-    fits: &dyn Fn(&PublishedNode) -> bool,
-) -> Option<&'static PublishedNode> {
-    let model = plain(machine.processor.model.as_deref()?);
+    fits: &dyn Fn(&PublishedEntry) -> bool,
+) -> Option<&'static PublishedEntry> {
+    let model = simplify_name(machine.processor.model.as_deref()?);
     let model: Vec<&str> = model.split(' ').collect();
     let sockets = machine.processor.sockets.max(1);
     let nodes_per_socket = machine.numa_nodes.len() as u32 / sockets;
@@ -273,17 +275,17 @@ pub fn nearest_to_figures(
     machine: &Machine,
     figures: &[Measurement],
     threads: Option<u32>,
-) -> Option<&'static PublishedNode> {
+) -> Option<&'static PublishedEntry> {
     let own = figures.iter().find(|m| stream::is_test(&m.test))?;
     match own.read_key::<shared::device_name>() {
         Some(name) => nearest_device(&name),
-        None => nearest(machine, threads.unwrap_or(0)),
+        None => nearest_node(machine, threads.unwrap_or(0)),
     }
 }
 
 /// Returns the fastest published STREAM figures of the device that the driver calls `name`; `None` if the catalog does
 /// not contain the device.
-pub fn nearest_device(name: &str) -> Option<&'static PublishedNode> {
+pub fn nearest_device(name: &str) -> Option<&'static PublishedEntry> {
     let entry = devices::catalog::find(name)?;
     let of_device = all().iter().filter(|node| {
         node.test == stream::TEST && devices::catalog::find(&node.processor) == Some(entry)
@@ -292,13 +294,13 @@ pub fn nearest_device(name: &str) -> Option<&'static PublishedNode> {
     of_device.min_by(|x, y| y.triad().total_cmp(&x.triad()))
 }
 
-impl fmt::Display for PublishedNode {
+impl fmt::Display for PublishedEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} x {}, {}", self.sockets, self.processor, self.settings)
     }
 }
 
-impl PublishedNode {
+impl PublishedEntry {
     /// Returns the rate of Triad; zero if it was not published.
     fn triad(&self) -> f64 {
         self.rates.get(stream::TRIAD).copied().unwrap_or(0.0)
@@ -307,7 +309,7 @@ impl PublishedNode {
     /// True if the words of a processor name contain the words of the published name, in the same order and without a
     /// gap. A published name of a single word, such as Opteron, would match many processors, so it is ignored.
     fn has_processor(&self, model: &[&str]) -> bool {
-        let wanted = plain(&self.processor);
+        let wanted = simplify_name(&self.processor);
         let wanted: Vec<&str> = wanted.split(' ').collect();
         wanted.len() > 1 && model.windows(wanted.len()).any(|window| window == wanted)
     }
@@ -324,8 +326,8 @@ impl PublishedNode {
 
     /// Splits the description of the node into words, for searches.
     fn words(&self) -> Vec<String> {
-        let by = if self.is_sweep() { BY_THREADS } else { "" };
-        let text = plain(&format!("{self} {by} {} {}", self.node, self.source()));
+        let by = if self.is_sweep() { SWEEP_TITLE_SUFFIX } else { "" };
+        let text = simplify_name(&format!("{self} {by} {} {}", self.node, self.source()));
         words(&text).map(str::to_owned).collect()
     }
 
@@ -380,7 +382,7 @@ impl PublishedNode {
         let compiler =
             compiler.map(|command| CompilerConfig { command, ..CompilerConfig::default() });
         let config = PublishedConfig {
-            engine: Some(PUBLISHED.to_owned()),
+            engine: Some(PUBLISHED_ENGINE.to_owned()),
             shown: Some(why.to_owned()),
             machine: Some(self.to_string()),
             processor: Some(self.processor.clone()),
@@ -404,14 +406,14 @@ impl PublishedNode {
             _ => stream::GAUGE,
         };
         let m = Measurement::new(gauge, self.test, name, unit)
-            .category(Category::Reference)
-            .value(Quoted::Single, value)
-            .config(&config);
+            .with_category(Category::Reference)
+            .with_value(QuotedStatistic::Single, value)
+            .with_config(&config);
         match self.theoretical.filter(|_| self.test == stream::TEST) {
             Some(limit) if devices::catalog::find(&self.processor).is_some() => {
-                m.limit(limit, "data sheet")
+                m.with_limit(limit, "data sheet")
             }
-            Some(limit) => m.limit(limit, "published: channels x transfers/s x 8 B"),
+            Some(limit) => m.with_limit(limit, "published: channels x transfers/s x 8 B"),
             None => m,
         }
     }
@@ -539,7 +541,7 @@ mod tests {
             machine
         };
         let of = |model: &str, sockets: u32, nodes: u32, threads: u32| {
-            nearest(&machine(model, sockets, nodes), threads).map(ToString::to_string)
+            nearest_node(&machine(model, sockets, nodes), threads).map(ToString::to_string)
         };
         let genoa = "AMD EPYC 9654 96-Core Processor";
         assert_eq!(of(genoa, 2, 2, 192).as_deref(), Some("2 x EPYC 9654, NPS1, SMT off"));
@@ -552,6 +554,6 @@ mod tests {
         );
         assert_eq!(of("AMD EPYC", 1, 1, 2), None);
         assert_eq!(of("AMD Opteron(tm) Processor 6276", 4, 8, 64), None);
-        assert_eq!(nearest(&Machine::default(), 1), None);
+        assert_eq!(nearest_node(&Machine::default(), 1), None);
     }
 }

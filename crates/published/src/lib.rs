@@ -14,8 +14,8 @@ mod selection;
 mod view;
 
 pub use catalog::{
-    PublishedConfig, PublishedNode, PublishedSelection, UnknownNode, all, nearest, nearest_device,
-    nearest_with_sweeps,
+    PublishedConfig, PublishedEntry, PublishedSelection, UnknownNode, all, nearest_device,
+    nearest_node, nearest_with_sweeps,
 };
 pub use list::list;
 pub use selection::add_published_figures;

@@ -1,18 +1,18 @@
 //! Page with the catalog of published figures.
 
-use crate::catalog::{self, BY_THREADS, PublishedNode};
+use crate::catalog::{self, PublishedEntry, SWEEP_TITLE_SUFFIX};
 use nodegauge_gauge::view::{Block, ColumnList, Page, Section, TableCell, Tone, group_by_key};
 use nodegauge_measure::figure_names::{hpl, io, stream};
 use nodegauge_measure::record::Measurement;
 
 /// Returns the page with the catalog, grouped by source.
 pub fn list() -> Page {
-    let columns = ColumnList::<&PublishedNode>::new()
+    let columns = ColumnList::<&PublishedEntry>::new()
         .left("", |node| node.test)
         .left("", |node| node.to_string())
         .left("", |node| match shown(node) {
             Some(m) => format!("{} {}", m.name, m.in_words()),
-            None => BY_THREADS.to_owned(),
+            None => SWEEP_TITLE_SUFFIX.to_owned(),
         })
         .right_or_blank("", |node| Some(shown(node)?.limit.as_ref()?.fraction.in_whole_percent()));
     let mut page = Page::default();
@@ -28,7 +28,7 @@ pub fn list() -> Page {
 }
 
 /// Returns the representative figure of a node in the catalog; `None` for a sweep.
-fn shown(node: &PublishedNode) -> Option<Measurement> {
+fn shown(node: &PublishedEntry) -> Option<Measurement> {
     let representative = [stream::TRIAD, hpl::TIME, io::READ];
     let mut figures = node.measurements("asked").into_iter();
     let shown = figures.find(|m| representative.contains(&m.name.as_str()));

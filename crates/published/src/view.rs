@@ -54,7 +54,7 @@ pub fn section(record: &Record, gauge: &str) -> Section {
             section.note("published", origin(node[0]));
         }
     }
-    let sweeps = by_threads::groups(&figures);
+    let sweeps = by_threads::group_by_publication(&figures);
     for sweep in &sweeps {
         section.push_gap();
         by_threads::add_sweep(&mut section, record, sweep);

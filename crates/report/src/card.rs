@@ -1,7 +1,7 @@
 //! Card of a record: one row per headline figure, with its samples, its limit, and the same figure of an earlier run.
 
 use nodegauge_gauge::Gauge;
-use nodegauge_gauge::view::{Card, EarlierValue, FigureBar, sentence};
+use nodegauge_gauge::view::{EarlierValue, FigureBar, FigureBars, sentence};
 use nodegauge_measure::keys::{Registry, Role, scalar_text};
 use nodegauge_measure::record::{Measurement, Record};
 use serde_json::Value;
@@ -9,12 +9,12 @@ use std::collections::BTreeSet;
 
 /// Returns one row per headline figure of a record. `earlier` contains runs of this node, newest first; each row also
 /// shows the newest of them that has the same figure.
-pub(crate) fn card(
+pub(crate) fn headline_card(
     record: &Record,
     gauges: &[&dyn Gauge],
     earlier: &[Record],
     registry: &Registry,
-) -> Card {
+) -> FigureBars {
     let mut bars = Vec::new();
     for gauge in gauges {
         for headline in gauge.headlines(record) {
@@ -25,7 +25,7 @@ pub(crate) fn card(
             bars.extend(bar.map(|bar| FigureBar { earlier: before, ..bar }));
         }
     }
-    Card { bars, ..Card::default() }
+    FigureBars { bars, ..FigureBars::default() }
 }
 
 /// Returns the same figure of the newest earlier run that has it.
@@ -76,14 +76,14 @@ fn key_text(m: &Measurement, key: &str) -> Option<String> {
 mod tests {
     use super::*;
     use nodegauge_measure::Unit;
-    use nodegauge_measure::record::{Category, Quoted};
+    use nodegauge_measure::record::{Category, QuotedStatistic};
 
     #[test]
     fn figures_of_different_category_or_validity_are_not_compared() {
         let registry = Registry::new(Vec::new());
         let figure = |category: Category, size: u64| {
             let m = Measurement::new("memory", "stream", "triad", Unit::BytesPerSecond);
-            let mut m = m.category(category).value(Quoted::Best, 1e9);
+            let mut m = m.with_category(category).with_value(QuotedStatistic::Best, 1e9);
             m.config.insert("array_bytes".to_owned(), size.into());
             m
         };
@@ -91,7 +91,7 @@ mod tests {
         assert!(is_same(&own, &figure(Category::Variant, 1), &registry));
         assert!(!is_same(&own, &figure(Category::Reference, 1), &registry));
         let mut doubted = figure(Category::Variant, 1);
-        doubted.validity.suspect("disturbed");
+        doubted.validity.mark_suspect("disturbed");
         assert!(!is_same(&own, &doubted, &registry));
     }
 }

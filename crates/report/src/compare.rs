@@ -4,7 +4,7 @@ use crate::conclusion::to_sentence;
 use crate::head::{self, HostAndProcessor};
 use nodegauge_analysis::compare::{ComparedSide, Comparison, Difference, Pair, Verdict};
 use nodegauge_analysis::conclusion::{CANNOT_TELL, Obstacle, detectable_difference};
-use nodegauge_analysis::ratio::Basis;
+use nodegauge_analysis::ratio::SpreadBasis;
 use nodegauge_analysis::ratio::closing::{interval_in_words, times_as_fast};
 use nodegauge_gauge::view::{
     ColumnList, Note, Page, Section, TableCell, Tone, distinct, group_by_key, sentence,
@@ -12,7 +12,7 @@ use nodegauge_gauge::view::{
 use nodegauge_measure::Fraction;
 use nodegauge_measure::legible::join_lines;
 use nodegauge_measure::quantity::{change_in_words, changes_in_words, count_in_words};
-use nodegauge_measure::stats::Better;
+use nodegauge_measure::stats::BetterDirection;
 
 /// Maximum number of characters of a value in the table of differences; longer values are printed below the table.
 const IN_TABLE: usize = 27;
@@ -155,7 +155,8 @@ fn faster_in(comparison: &Comparison, verdict: Verdict, name: &str, other: &str)
 pub(crate) fn relative_speed(pair: &Pair, verdict: Verdict) -> Option<(f64, [f64; 2])> {
     let (ratio, [low, high]) = pair.ratio.zip(pair.ci95)?;
     // For times, lower is better, so the ratio is inverted. It is also inverted if B is slower.
-    let inverse = (pair.unit.direction() == Some(Better::Lower)) != (verdict == Verdict::Slower);
+    let inverse =
+        (pair.unit.direction() == Some(BetterDirection::Lower)) != (verdict == Verdict::Slower);
     if inverse {
         return Some((ratio.recip(), [high.recip(), low.recip()]));
     }
@@ -287,7 +288,7 @@ fn verdicts(comparison: &Comparison) -> Section {
     let mut section = Section::new("verdicts");
     let all = comparison.pairs.len();
     let tally: Vec<String> =
-        comparison.tally().iter().map(|(name, n)| format!("{n} {name}")).collect();
+        comparison.verdict_counts().iter().map(|(name, n)| format!("{n} {name}")).collect();
     section.note(
         "verdict",
         format!("B compared with A, {}: {}", count_in_words(all, "figure"), tally.join(", ")),
@@ -355,9 +356,9 @@ fn basis(comparison: &Comparison) -> String {
     });
     let mut text = format!("figures are {}", kinds.collect::<Vec<_>>().join(", or "));
     let bases: Vec<&str> = [
-        (Basis::Runs, "the runs of A and B"),
-        (Basis::History, "the runs of A and B and similar saved runs"),
-        (Basis::Blocks, "blocks of alternating runs"),
+        (SpreadBasis::Runs, "the runs of A and B"),
+        (SpreadBasis::History, "the runs of A and B and similar saved runs"),
+        (SpreadBasis::Blocks, "blocks of alternating runs"),
     ]
     .into_iter()
     .filter(|(basis, _)| comparison.pairs.iter().any(|pair| pair.basis == Some(*basis)))

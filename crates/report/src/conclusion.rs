@@ -6,7 +6,7 @@ use nodegauge_gauge::{Gauge, hosts};
 use nodegauge_measure::keys::Registry;
 use nodegauge_measure::quantity::{count_in_words, number_form};
 use nodegauge_measure::record::{Measurement, Record};
-use nodegauge_measure::stats::Better;
+use nodegauge_measure::stats::BetterDirection;
 use std::collections::BTreeSet;
 
 /// Returns the first sentence of a page: for several gauges their headline figures, for several hosts the slow hosts,
@@ -30,7 +30,7 @@ pub(crate) fn to_sentence(text: &str) -> String {
 
 /// Returns the conclusion about the figures of one gauge.
 fn gauge_conclusion(record: &Record, gauge: &dyn Gauge) -> Option<String> {
-    let registry = Registry::new(gauge.kinds());
+    let registry = Registry::new(gauge.figure_kinds());
     hosts::conclusion(record, gauge.name(), &registry).or_else(|| gauge.conclusion(record))
 }
 
@@ -58,8 +58,8 @@ fn figures_predicate(figures: &[HeadlineFigure<'_>]) -> Option<String> {
     for (title, group) in group_by_key(figures.iter().copied(), |(title, _)| *title) {
         let Some(range) = value_range(group.iter().map(|(_, m)| *m)) else { continue };
         match group.first().map(|(_, m)| m.unit.better()) {
-            Some(Better::Lower) if title == "latency" => times.push(range),
-            Some(Better::Lower) => times.push(format!("{range} ({title})")),
+            Some(BetterDirection::Lower) if title == "latency" => times.push(range),
+            Some(BetterDirection::Lower) => times.push(format!("{range} ({title})")),
             _ => rates.push(format!("{range} in {title}")),
         }
     }

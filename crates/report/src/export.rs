@@ -52,7 +52,7 @@ pub trait Exporter: Send + Sync {
     ///
     /// # Errors
     /// Fails if these runs cannot be shown in this format.
-    fn export(&self, export: &Export<'_>) -> Result<Vec<Document>, Failure>;
+    fn export(&self, export: &ExportInput<'_>) -> Result<Vec<Document>, Failure>;
 
     /// Default name of the output file; `None` for standard output.
     fn default_file(&self, _records: &[Record]) -> Option<String> {
@@ -72,7 +72,7 @@ pub trait Exporter: Send + Sync {
 }
 
 /// Runs to export, and the other inputs of exporters.
-pub struct Export<'a> {
+pub struct ExportInput<'a> {
     /// Records of the runs, at least one.
     pub records: &'a [Record],
     /// Selectors of the runs as typed, in the order of the records.
@@ -93,7 +93,7 @@ pub trait RelatedRuns {
     ///
     /// # Errors
     /// Fails if the history cannot be read.
-    fn earlier(&self, record: &Record) -> Result<Vec<Record>, Failure>;
+    fn earlier_runs(&self, record: &Record) -> Result<Vec<Record>, Failure>;
 
     /// Returns saved runs of the node of `record` with figures of the same tests, from which the run-to-run variation
     /// is estimated. Empty if the history cannot be read.
@@ -116,7 +116,7 @@ impl Document {
     }
 }
 
-impl Export<'_> {
+impl ExportInput<'_> {
     /// Returns a page with all runs next to each other, each with a name.
     ///
     /// # Errors

@@ -20,7 +20,7 @@ pub struct Conditions<'a> {
 }
 
 /// Figure of a record, with its identity.
-pub(crate) struct RecordFigure<'r> {
+pub(crate) struct IdentifiedFigure<'r> {
     pub(crate) m: &'r Measurement,
     pub(crate) identity: FigureIdentity,
     /// True if another figure of the record differs from this figure only in the unit.
@@ -31,7 +31,7 @@ pub(crate) struct RecordFigure<'r> {
 pub(crate) fn measured_figures<'r>(
     record: &'r Record,
     registry: &Registry,
-) -> Vec<RecordFigure<'r>> {
+) -> Vec<IdentifiedFigure<'r>> {
     let all: Vec<&Measurement> = record.measurements.iter().filter(|m| !m.is_published()).collect();
     let identities = identity::identities(&all, registry);
     let mut units: BTreeMap<(&str, &str, &str), usize> = BTreeMap::new();
@@ -46,10 +46,10 @@ pub(crate) fn measured_figures<'r>(
         })
         .collect();
     let figures = all.into_iter().zip(identities).zip(twins);
-    figures.map(|((m, identity), has_twin)| RecordFigure { m, identity, has_twin }).collect()
+    figures.map(|((m, identity), has_twin)| IdentifiedFigure { m, identity, has_twin }).collect()
 }
 
-impl RecordFigure<'_> {
+impl IdentifiedFigure<'_> {
     /// Returns a title that is unique within a test, e.g. `triad`, `bw 8 B, distance same core`, `mbw_mr 8 B in msg/s`.
     pub(crate) fn title(&self) -> String {
         let unit = if self.has_twin { format!(" in {}", self.m.unit) } else { String::new() };

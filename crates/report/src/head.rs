@@ -3,7 +3,7 @@
 use crate::conclusion::to_sentence;
 use crate::machine::{self, MACHINE_SECTION};
 use nodegauge_gauge::view::{
-    Block, Head, Note, Page, Section, Tone, distinct, group_by_key, sentence,
+    Block, Note, Page, PageHead, Section, Tone, distinct, group_by_key, sentence,
 };
 use nodegauge_machine::OTHER_LOAD;
 use nodegauge_measure::quantity::{count_in_words, number_form};
@@ -11,7 +11,7 @@ use nodegauge_measure::record::doubt::{self, CauseEvidence};
 use nodegauge_measure::record::{
     Finding, Machine, Measurement, Processor, Record, Severity, Status, product_name,
 };
-use nodegauge_measure::samples::SAMPLES;
+use nodegauge_measure::samples::SAMPLE_NOUN;
 
 /// Maximum number of hosts with the same processor in a title.
 const HOSTS: usize = 4;
@@ -19,11 +19,11 @@ const HOSTS: usize = 4;
 pub(crate) const INCOMPLETE_RUN: &str = "the run ended before everything was measured";
 
 /// Returns the header of the page of a record.
-pub(crate) fn page_head(record: &Record) -> Head {
+pub(crate) fn page_head(record: &Record) -> PageHead {
     let (tone, trust) = trust(record);
-    let mut findings = notes(machine::findings(&record.findings));
+    let mut findings = notes(machine::findings_section(&record.findings));
     findings.extend(machine::measured_cache_note(&record.machine));
-    Head { title: title(&record.machine), facts: facts(record), trust, tone, findings }
+    PageHead { title: title(&record.machine), facts: facts(record), trust, tone, findings }
 }
 
 /// Returns the header of a page as a section for text output; `None` if a section of the page describes the node.
@@ -100,7 +100,7 @@ pub(crate) fn processor(processor: &Processor) -> Option<String> {
 
 /// Describes the run: command, date, duration, kind of system, kernel.
 fn facts(record: &Record) -> String {
-    let command = command(record);
+    let command = repeat_command(record);
     let command = if record.command.is_empty() { format!("{command} run") } else { command };
     let date = sentence::start_minute(&record.started);
     let is_imported = record.machine.is_imported();
@@ -113,7 +113,7 @@ fn facts(record: &Record) -> String {
 }
 
 /// Returns the command that repeats the run, quoted for a shell.
-pub fn command(record: &Record) -> String {
+pub fn repeat_command(record: &Record) -> String {
     shell_command(&record.command)
 }
 
@@ -237,7 +237,7 @@ fn trust(record: &Record) -> (Tone, String) {
         let left_out = match disturbed {
             0 => String::new(),
             n => {
-                let disturbed_part = SAMPLES.sentence_start(n, clean + n);
+                let disturbed_part = SAMPLE_NOUN.sentence_start(n, clean + n);
                 let them = number_form(n, "it", "them");
                 format!("; {disturbed_part} disturbed: medians leave {them} out")
             }
@@ -257,12 +257,12 @@ fn trust(record: &Record) -> (Tone, String) {
 mod tests {
     use super::*;
     use nodegauge_measure::Unit;
-    use nodegauge_measure::record::Quoted;
+    use nodegauge_measure::record::QuotedStatistic;
 
     fn suspect(reasons: &[&str]) -> Measurement {
         let m = Measurement::new("memory", "stream", "triad", Unit::BytesPerSecond);
-        let mut m = m.value(Quoted::Best, 1e9);
-        reasons.iter().for_each(|reason| m.validity.suspect(*reason));
+        let mut m = m.with_value(QuotedStatistic::Best, 1e9);
+        reasons.iter().for_each(|reason| m.validity.mark_suspect(*reason));
         m
     }
 
@@ -315,7 +315,8 @@ mod tests {
     }
 
     fn good(name: &str, gauge: &str) -> Measurement {
-        Measurement::new(gauge, "test", name, Unit::BytesPerSecond).value(Quoted::Best, 1e9)
+        Measurement::new(gauge, "test", name, Unit::BytesPerSecond)
+            .with_value(QuotedStatistic::Best, 1e9)
     }
 
     fn valid_sentence(figures: &[Measurement]) -> String {

@@ -9,8 +9,8 @@ mod strip;
 
 use crate::markup::{self, Markup, element, fixed_text, script, text};
 use nodegauge_gauge::view::{
-    Block, Drawing, Head, HeatMaps, Note, Page, Picture, Scale, Section, Table, TableCell, Tone,
-    ValueGrid, is_quantity, words,
+    AxisQuantity, Block, Drawing, HeatMaps, Note, Page, PageHead, Picture, Section, Table,
+    TableCell, Tone, ValueGrid, is_quantity, words,
 };
 use nodegauge_measure::Fraction;
 use std::collections::BTreeMap;
@@ -122,7 +122,7 @@ fn page_head(page: &Page) -> Markup {
     let concluded = page.conclusion.as_ref();
     let concluded = concluded
         .map(|sentence| element("p", &[("class", "conclusion")], [text(&unbroken(sentence))]));
-    let Some(Head { title, facts, trust, tone, findings }) = &page.head else {
+    let Some(PageHead { title, facts, trust, tone, findings }) = &page.head else {
         let heading = element("h1", &[], [text(&page.heading)]);
         let about = std::iter::once(heading).chain(concluded);
         return element("header", &[], [element("div", &[("class", "about")], about)]);
@@ -274,7 +274,7 @@ fn block_pictures(block: &Block) -> Vec<Picture> {
             let names: Vec<&str> = chart.series.iter().map(|one| one.name.as_str()).collect();
             let title = match chart.x {
                 _ if !chart.title.is_empty() => chart.title.clone(),
-                Scale::Bytes => names.join(", ") + " over size",
+                AxisQuantity::Bytes => names.join(", ") + " over size",
                 _ => names.join(", "),
             };
             vec![Picture::chart(title, chart.clone())]
@@ -322,7 +322,7 @@ fn begins_with_pair(pictures: &[Picture]) -> bool {
 fn figure(picture: &Picture) -> Markup {
     let caption = element("figcaption", &[], [text(&picture.title)]);
     if let Drawing::Strips(card) = &picture.drawing {
-        return element("figure", &[("class", "strips")], [caption, strip::rows(card)]);
+        return element("figure", &[("class", "strips")], [caption, strip::card_rows(card)]);
     }
     element("figure", &[], [caption, script(picture)])
 }
@@ -334,7 +334,7 @@ fn block(block: &Block) -> Option<Markup> {
         Block::Text(words) => element("p", &[("class", "text")], [text(words)]),
         Block::Note(note) => self::note(note),
         Block::Table(table) => self::table(table),
-        Block::Card(card) => strip::rows(card),
+        Block::Card(card) => strip::card_rows(card),
         Block::Gap | Block::Chart(_) | Block::HeatMaps(_) | Block::Picture(_) => return None,
     })
 }

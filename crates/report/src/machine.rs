@@ -7,8 +7,8 @@ use nodegauge_machine::{number_ranges, uptime_in_words};
 use nodegauge_measure::legible::join_lines;
 use nodegauge_measure::quantity::count_in_words;
 use nodegauge_measure::record::{
-    Cache, Circumstances, ClockBasis, CoreClass, Dimm, Disk, Figure, Finding, Inherited, Machine,
-    NumaNode, Severity,
+    Cache, ClockBasis, CoreClass, Dimm, Disk, Finding, InheritedBinding, Machine, NumaNode,
+    Severity, SystemSettings, TheoreticalValue,
 };
 use nodegauge_measure::{Bytes, BytesPerSec, FlopsPerSec};
 use std::fmt::Display;
@@ -57,7 +57,7 @@ pub fn page(machine: &Machine) -> Page {
     if let Some(known) = &machine.circumstances {
         section.note_if(facts::FIRMWARE.name, firmware(machine));
         section.note("state", state(machine, known));
-        section.note_if("inherited", known.inherited.as_ref().map(inherited));
+        section.note_if("inherited", known.inherited.as_ref().map(inherited_in_words));
         let variables = known.environment.iter().map(|(name, value)| format!("{name}={value}"));
         let variables = join_lines(variables);
         if !variables.is_empty() {
@@ -82,12 +82,12 @@ fn nodes(section: &mut Section, machine: &Machine) {
     let has_several = machine.numa_nodes.len() > 1;
     let (empty, with_memory): (Vec<&NumaNode>, Vec<&NumaNode>) =
         machine.numa_nodes.iter().partition(|node| has_several && node.bytes == Some(0));
-    let names_memory_kinds = names_memory_kinds(machine);
+    let shows_memory_kinds = shows_memory_kinds(machine);
     for node in with_memory {
         let bytes = node.bytes.filter(|bytes| *bytes > 0);
         let mut memory = bytes.map_or("memory unknown".to_owned(), |b| Bytes(b).to_string());
         if let Some(kind) = &node.kind
-            && names_memory_kinds
+            && shows_memory_kinds
         {
             let rank = if kind.starts_with("tier ") { "memory " } else { "" };
             memory += &format!(" of {rank}{kind}");
@@ -112,7 +112,7 @@ fn nodes(section: &mut Section, machine: &Machine) {
 }
 
 /// True if the page names the kind of memory, because a NUMA node has memory other than DRAM.
-pub(crate) fn names_memory_kinds(machine: &Machine) -> bool {
+pub(crate) fn shows_memory_kinds(machine: &Machine) -> bool {
     let kinds = machine.numa_nodes.iter().filter(|node| node.device.is_none());
     kinds.filter_map(|node| node.kind.as_deref()).any(|kind| kind != "DRAM")
 }
@@ -250,7 +250,7 @@ fn memory(machine: &Machine) -> String {
     join_lines(parts)
 }
 
-fn bound_prefix(figure: &Figure) -> &'static str {
+fn bound_prefix(figure: &TheoreticalValue) -> &'static str {
     if figure.at_most { "at most " } else { "" }
 }
 
@@ -357,7 +357,7 @@ const SETTINGS: [Fact; 5] =
     [facts::MICROCODE, facts::CLOCK_SOURCE, facts::BOOST, facts::SMT, facts::NUMA_BALANCING];
 
 /// Describes the state of the node: settings and conditions that affect its speed, as far as they are known.
-fn state(machine: &Machine, known: &Circumstances) -> String {
+fn state(machine: &Machine, known: &SystemSettings) -> String {
     let mut parts = Vec::new();
     for fact in SETTINGS {
         parts.extend(fact.text(machine).map(|text| format!("{} {text}", fact.name)));
@@ -379,7 +379,7 @@ fn state(machine: &Machine, known: &Circumstances) -> String {
 
 /// Describes the CPUs and the memory policy that the process inherited from its parent. They apply unless options
 /// override them.
-pub(crate) fn inherited(known: &Inherited) -> String {
+pub(crate) fn inherited_in_words(known: &InheritedBinding) -> String {
     let named = match known.nodes.as_slice() {
         [] => String::new(),
         named => format!(" ({})", nodes_in_words(named)),
@@ -415,13 +415,13 @@ fn kernel(machine: &Machine) -> String {
 }
 
 /// Returns the findings that disturb measurements, most severe first.
-pub fn findings(findings: &[Finding]) -> Section {
+pub fn findings_section(findings: &[Finding]) -> Section {
     let mut section = Section::new("findings");
     if findings.is_empty() {
         section.push(Block::Text("no condition found that disturbs measurements".to_owned()));
     }
     for finding in findings {
-        section.push(self::finding(finding));
+        section.push(self::finding_note(finding));
         if let Some(cost) = &finding.cost {
             section.push(Note::new("cost", cost.as_str()).nested());
         }
@@ -431,7 +431,7 @@ pub fn findings(findings: &[Finding]) -> Section {
 }
 
 /// Returns the note on a finding, with its severity.
-pub(crate) fn finding(finding: &Finding) -> Note {
+pub(crate) fn finding_note(finding: &Finding) -> Note {
     let (label, tone) = match finding.severity {
         Severity::Critical => ("critical", Tone::Bad),
         Severity::Warning => ("warning", Tone::Warning),

@@ -39,7 +39,7 @@ pub fn places_section(document: &PlacesDocument) -> Section {
         section.push(Block::Text(format!("memory: {}", in_words(first.memory.policy))));
     }
     if let Some(known) = &document.inherited {
-        section.push(Block::Text(format!("inherited: {}", machine::inherited(known))));
+        section.push(Block::Text(format!("inherited: {}", machine::inherited_in_words(known))));
     }
     section
 }

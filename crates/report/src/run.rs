@@ -2,7 +2,7 @@
 
 use crate::compare::shorten_middle;
 use crate::head::INCOMPLETE_RUN;
-pub use crate::head::{command, shell_command};
+pub use crate::head::{repeat_command, shell_command};
 use crate::{Conditions, card, conclusion, head, machine, terms, topology};
 use nodegauge_analysis::compare::{COMPARED_LABEL, IMPORT_LABEL, TURNS_LABEL};
 use nodegauge_gauge::view::{Block, ColumnList, FigureBar, Note, Page, Section, TableCell, Tone};
@@ -45,7 +45,7 @@ pub fn report_page(
     registry: &Registry,
 ) -> Page {
     let mut node = Section::new("node");
-    let card = card::card(record, gauges, earlier, registry);
+    let card = card::headline_card(record, gauges, earlier, registry);
     let mut measured = record.measurements.iter().filter(|m| !m.is_published());
     let all: BTreeSet<&str> = measured.clone().map(|m| m.gauge.as_str()).collect();
     // The page of a single gauge begins with the picture of that gauge.
@@ -125,7 +125,8 @@ pub fn ticket_page(
         notes.push(Note::new("incomplete", INCOMPLETE_RUN).tone(Tone::Warning));
     }
     record.notices.iter().for_each(|notice| _ = notes.note("note", notice.single_line()));
-    let findings = (!record.findings.is_empty()).then(|| machine::findings(&record.findings));
+    let findings =
+        (!record.findings.is_empty()).then(|| machine::findings_section(&record.findings));
     page.sections.push(notes);
     page.sections.extend(findings);
     page.sections.extend(machine::page(&record.machine).sections);
@@ -178,7 +179,7 @@ fn regimes(record: &Record, gauges: &[&dyn Gauge], section: &mut Section) {
 /// Returns a section with the command that repeats the run, and with its identifier.
 fn repeat(record: &Record) -> Section {
     let mut section = Section::new("run");
-    section.note("command", command(record));
+    section.note("command", repeat_command(record));
     section.blocks.append(&mut about(record).blocks);
     section
 }
@@ -260,7 +261,7 @@ fn labels(record: &Record) -> Vec<String> {
 /// Returns the sections of a gauge. For a run on several hosts, the first section ranks the hosts, and the others
 /// describe the first host.
 fn sections(record: &Record, gauge: &dyn Gauge, detail: Detail) -> Vec<Section> {
-    let registry = Registry::new(gauge.kinds());
+    let registry = Registry::new(gauge.figure_kinds());
     let Some(ranking) = hosts::section(record, gauge.name(), &registry) else {
         return gauge.view(record, detail);
     };
@@ -294,7 +295,7 @@ fn page_with_header(record: &Record, gauges: &[&dyn Gauge], detail: Detail) -> P
     let head = head::page_head(record);
     let mut node = Section::new(machine::MACHINE_SECTION);
     if !record.command.is_empty() {
-        node.note("command", command(record));
+        node.note("command", repeat_command(record));
     }
     node.push(Note::new("trust", head.trust.as_str()).tone(head.tone));
     if let Some(note) = machine::measured_cache_note(machine) {
@@ -347,7 +348,7 @@ fn findings(findings: &[Finding], section: &mut Section) {
     let matter = findings.iter().filter(|finding| finding.severity >= Severity::Warning);
     let shown: Vec<&Finding> = matter.take(FINDINGS_SHOWN).collect();
     for finding in &shown {
-        section.push(machine::finding(finding));
+        section.push(machine::finding_note(finding));
     }
     let more = findings.len() - shown.len();
     if more > 0 {

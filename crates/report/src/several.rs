@@ -6,19 +6,20 @@ use crate::conclusion::to_sentence;
 use crate::head::{self, HostAndProcessor};
 use crate::{run, terms};
 use nodegauge_analysis::compare::{
-    Design, Pair, Reason, SharedFigure, Side, Verdict, compare, compare_runs,
+    ComparisonDesign, Pair, PairReason, SharedFigure, Side, Verdict, compare, compare_runs,
 };
 use nodegauge_analysis::conclusion::{CANNOT_TELL, Obstacle};
 use nodegauge_analysis::ratio::closing::{interval_in_words, times_as_fast};
 use nodegauge_gauge::Gauge;
 use nodegauge_gauge::view::{
-    self, BarSeries, Bars, Chart, ChartSeries, ColumnList, Drawing, Forest, ForestRow, Head, Note,
-    Page, Picture, Scale, Section, TableCell, Tone, distinct, group_by_key, sentence,
+    self, AxisQuantity, BarChart, BarSeries, Chart, ChartSeries, ColumnList, Drawing, ForestPlot,
+    ForestRow, Note, Page, PageHead, Picture, Section, TableCell, Tone, distinct, group_by_key,
+    sentence,
 };
 use nodegauge_measure::keys::Registry;
 use nodegauge_measure::quantity::{count_in_words, number_form};
 use nodegauge_measure::record::{Measurement, Record, Status};
-use nodegauge_measure::stats::Better;
+use nodegauge_measure::stats::BetterDirection;
 
 /// Maximum number of groups of bars in a picture. The tables contain all figures.
 const GROUPS: usize = 12;
@@ -88,7 +89,7 @@ fn is_headline(shared: &SharedFigure<'_>, heads: &[&Measurement]) -> bool {
 
 /// Returns the header of the page: the machines of the runs, the number of figures that can be compared, and whether
 /// their ratios have intervals.
-fn head(runs: &[Record], figures: &[SharedFigure<'_>], ratios: &Ratios) -> Head {
+fn head(runs: &[Record], figures: &[SharedFigure<'_>], ratios: &Ratios) -> PageHead {
     let all: Vec<&SharedFigure<'_>> =
         figures.iter().filter(|shared| shared.is_in_all_runs()).collect();
     let count = all.len();
@@ -119,15 +120,15 @@ fn head(runs: &[Record], figures: &[SharedFigure<'_>], ratios: &Ratios) -> Head 
         .iter()
         .map(|run| HostAndProcessor::new(run.machine.host.as_deref(), &run.machine.processor));
     let title = head::node_names(nodes);
-    Head { title, facts: facts(runs), trust, tone, findings: Vec::new() }
+    PageHead { title, facts: facts(runs), trust, tone, findings: Vec::new() }
 }
 
 /// Describes the runs: their number, their command or the number of different commands, and their dates.
 fn facts(runs: &[Record]) -> String {
-    let command = head::command_names(&distinct(runs.iter().map(head::command)));
+    let command = head::command_names(&distinct(runs.iter().map(head::repeat_command)));
     let started = runs.iter().map(|run| run.started.as_str());
     let [first, last] = [started.clone().min(), started.max()].map(Option::unwrap_or_default);
-    let dates = sentence::period(first, last);
+    let dates = sentence::format_period(first, last);
     format!("{} runs side by side \u{b7} {command} \u{b7} {dates}", runs.len())
 }
 
@@ -137,7 +138,7 @@ struct Ratios {
     reference: String,
     rows: Vec<ForestRow>,
     /// Reason why ratios have no interval; `None` if there is no remedy.
-    without_interval: Option<Reason>,
+    without_interval: Option<PairReason>,
 }
 
 impl Ratios {
@@ -159,7 +160,7 @@ impl Ratios {
         let Self { reference, rows, .. } = self;
         let title = format!("speed relative to {reference}");
         let is_empty = rows.is_empty();
-        let drawing = Drawing::Forest(Forest { reference, interval: "95 % interval", rows });
+        let drawing = Drawing::Forest(ForestPlot { reference, interval: "95 % interval", rows });
         (!is_empty).then_some(Picture { title, drawing })
     }
 }
@@ -180,14 +181,14 @@ fn ratios(
     let mut rows = Vec::new();
     let mut without_interval = None;
     for run in 1..runs {
-        let comparison = compare(&side(0), &side(run), Design::default(), registry);
+        let comparison = compare(&side(0), &side(run), ComparisonDesign::default(), registry);
         let other = &comparison.b.asked;
         for shared in &shown {
             let of = shared.first();
             let Some(pair) = comparison.pairs.iter().find(|pair| is_pair_for(pair, shared)) else {
                 continue;
             };
-            let is_time = of.unit.direction() == Some(Better::Lower);
+            let is_time = of.unit.direction() == Some(BetterDirection::Lower);
             let interval = pair.ci95.map(|ends| ends.map(|ratio| speed_ratio(ratio, is_time)));
             let interval = interval.map(|[a, b]| [a.min(b), a.max(b)]);
             let name =
@@ -317,8 +318,8 @@ fn curves(figures: &[&SharedFigure<'_>], names: &[String]) -> Vec<Picture> {
     let pictures = same.into_iter().filter_map(|((title, unit), of)| {
         let series = names.iter().enumerate().map(|(run, name)| curve(run, name, &of));
         let series: Vec<ChartSeries> = series.filter(|one| !one.dots.is_empty()).collect();
-        let y = Scale::Rate(unit);
-        let chart = Chart { x: Scale::Bytes, y, series, ..Chart::default() };
+        let y = AxisQuantity::Rate(unit);
+        let chart = Chart { x: AxisQuantity::Bytes, y, series, ..Chart::default() };
         (of.len() > 1 && chart.series.len() > 1).then(|| Picture {
             title: format!("{title} over size"),
             drawing: Drawing::Chart(chart),
@@ -366,7 +367,7 @@ fn bars(test: &str, figures: &[&SharedFigure<'_>], names: &[String]) -> Vec<Pict
                 0 => format!("{test}, {}", unit.symbol()),
                 n => format!("{test}, {}: {n} more in the table", unit.symbol()),
             };
-            let drawing = Drawing::Bars(Bars { unit, groups, series: series.collect() });
+            let drawing = Drawing::Bars(BarChart { unit, groups, series: series.collect() });
             Picture { title, drawing }
         });
     pictures.collect()
@@ -412,7 +413,7 @@ fn verdict(
     let [best_run, worst_run] = shared.best_and_worst()?;
     let best_side = side(best_run);
     let worst_side = side(worst_run);
-    let mut comparison = compare(&worst_side, &best_side, Design::default(), registry);
+    let mut comparison = compare(&worst_side, &best_side, ComparisonDesign::default(), registry);
     let at = comparison.pairs.iter().position(|pair| is_pair_for(pair, shared))?;
     let pair = comparison.pairs.swap_remove(at);
     let best = &best_side.asked;

@@ -3,7 +3,7 @@
 
 use crate::machine::MACHINE_SECTION;
 use nodegauge_gauge::view::{Block, Drawing, Page, Section, Table, TableCell};
-use nodegauge_placement::LecturePolicy;
+use nodegauge_placement::RankPolicy;
 use std::collections::BTreeSet;
 
 /// Terms and their explanations.
@@ -48,7 +48,7 @@ pub(crate) fn explain(page: &mut Page) {
         let met: BTreeSet<u8> = section_policies(section, &words);
         let new: Vec<u8> = met.difference(&policies).copied().collect();
         let described = new.iter().filter_map(|number| {
-            Some(format!("{number} = {}", LecturePolicy::new(*number)?.description()))
+            Some(format!("{number} = {}", RankPolicy::new(*number)?.description()))
         });
         let described: Vec<String> = described.collect();
         if !described.is_empty() {

@@ -1,6 +1,6 @@
 //! Pictures of the hardware threads of a node, with the threads that a run placed on them.
 
-use nodegauge_gauge::view::{Drawing, NodeThreads, Picture};
+use nodegauge_gauge::view::{Drawing, NumaNodeThreads, Picture};
 use nodegauge_measure::Bytes;
 use nodegauge_measure::keys::shared;
 use nodegauge_measure::record::{NumaNode, Record};
@@ -29,10 +29,10 @@ pub(crate) fn pictures(record: &Record) -> Vec<Picture> {
     pictures.collect()
 }
 
-fn node_threads(node: &NumaNode, places: &[Vec<u32>]) -> NodeThreads {
+fn node_threads(node: &NumaNode, places: &[Vec<u32>]) -> NumaNodeThreads {
     let memory = node.bytes.map(|bytes| format!(", {}", Bytes(bytes))).unwrap_or_default();
     let cpus = node.cpus.iter().map(|cpu| (*cpu, threads_on(*cpu, places))).collect();
-    NodeThreads { name: format!("node {}{memory}", node.id), cpus }
+    NumaNodeThreads { name: format!("node {}{memory}", node.id), cpus }
 }
 
 /// Returns the indices of the threads that may run on a CPU.

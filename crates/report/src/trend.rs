@@ -3,21 +3,21 @@
 
 use crate::conclusion::to_sentence;
 use crate::{head, terms};
-use nodegauge_analysis::compare::{RegimeFigures, parts};
+use nodegauge_analysis::compare::{RegimeFigures, split_by_regime};
 use nodegauge_analysis::facts::machine_changes;
 use nodegauge_analysis::series::{self, SeriesConfig};
 use nodegauge_gauge::Gauge;
 use nodegauge_gauge::view::sentence::mark_doubted;
 use nodegauge_gauge::view::{
-    self, ColumnList, Drawing, Head, Note, Page, Picture, Section, Table, TableCell, Tone, Trend,
-    TrendBand, TrendDot, TrendSeries, group_by_key, sentence,
+    self, ColumnList, Drawing, Note, Page, PageHead, Picture, Section, Table, TableCell, Tone,
+    TrendBand, TrendDot, TrendPlot, TrendSeries, group_by_key, sentence,
 };
 use nodegauge_measure::Unit;
 use nodegauge_measure::keys::Registry;
 use nodegauge_measure::quantity::{count_in_words, number_form};
 use nodegauge_measure::record::{self, Machine, Measurement, Record, Status};
 use nodegauge_measure::regime::{self, Regime};
-use nodegauge_measure::stats::{self, Better};
+use nodegauge_measure::stats::{self, BetterDirection};
 use std::time::{Duration, UNIX_EPOCH};
 
 /// Minimum length of a gap, as a multiple of the median interval between runs. A single missing run doubles the
@@ -86,7 +86,7 @@ impl TrendRuns {
     /// Adds the headline figures of a run. Figures with different configurations are separate.
     pub fn add(&mut self, run: &Record, gauges: &[&dyn Gauge], registry: &Registry) {
         self.count += 1;
-        let command = head::command(run);
+        let command = head::repeat_command(run);
         if !self.commands.contains(&command) {
             self.commands.push(command);
         }
@@ -261,7 +261,7 @@ impl TrendRuns {
         });
         let first = figures[0];
         let own = self.changes.iter().filter(|change| change.host == first.host);
-        let trend = Trend {
+        let trend = TrendPlot {
             unit: first.unit,
             series: series.collect(),
             bands: bands(&quoted, &gaps(&times)),
@@ -274,7 +274,7 @@ impl TrendRuns {
     }
 
     /// Returns the header of the page: the machines, the command, the period, and the number of runs in doubt.
-    fn head(&self, of: &str, runs: &str, [from, to]: [&str; 2]) -> Head {
+    fn head(&self, of: &str, runs: &str, [from, to]: [&str; 2]) -> PageHead {
         let machines: Vec<String> = self.machines.iter().map(head::title).collect();
         let (tone, trust) = match self.doubted {
             0 => (Tone::Plain, "Every figure is valid.".to_owned()),
@@ -285,7 +285,7 @@ impl TrendRuns {
                 (Tone::Warning, text)
             }
         };
-        Head {
+        PageHead {
             title: machines.join("; "),
             facts: format!(
                 "trend of {runs} with label {of} \u{b7} {} \u{b7} {from} to {to} UTC",
@@ -302,7 +302,7 @@ impl TrendRun {
     fn from_figure(m: &Measurement, at: f64) -> Self {
         let status = m.validity.status;
         let doubt = m.validity.reasons.first().cloned();
-        let mut parts = parts(m);
+        let mut parts = split_by_regime(m);
         if status == Status::Invalid {
             parts.clear();
         }
@@ -367,7 +367,7 @@ impl TrendValues {
     /// Returns the best and the worst value; `None` without values.
     fn ends(&self) -> Option<[TrendValue; 2]> {
         let [min, max] = [self.min()?, self.max()?];
-        Some(if self.unit.better() == Better::Higher { [max, min] } else { [min, max] })
+        Some(if self.unit.better() == BetterDirection::Higher { [max, min] } else { [min, max] })
     }
 
     /// Formats a value with its unit, and with a mark if it is suspect.
@@ -543,7 +543,7 @@ fn run_regimes<'a>(runs: impl IntoIterator<Item = &'a TrendRun>) -> Vec<Regime> 
 }
 
 fn time_in_words(at: f64) -> String {
-    let time = record::rfc3339(UNIX_EPOCH + Duration::from_secs_f64(at));
+    let time = record::format_rfc3339(UNIX_EPOCH + Duration::from_secs_f64(at));
     time.map_or_else(|| "?".to_owned(), |text| sentence::start_minute(&text))
 }
 
@@ -590,7 +590,7 @@ mod tests {
 
     fn run(at: f64, value: f64, status: Status) -> TrendRun {
         let m = Measurement::new("memory", "stream", "triad", Unit::BytesPerSecond);
-        let mut m = m.value(record::Quoted::Best, value);
+        let mut m = m.with_value(record::QuotedStatistic::Best, value);
         m.validity.add(status, "busy");
         TrendRun::from_figure(&m, at)
     }

@@ -1,7 +1,7 @@
 //! Counts of a program's operations and bytes, from hardware counters of the processor and of the memory controllers.
 
 use crate::GivenPoint;
-use nodegauge_gauge::roofline::{MEMORY, RooflinePoint};
+use nodegauge_gauge::roofline::{MEMORY_LEVEL, RooflinePoint};
 use nodegauge_machine::SysRoot;
 use nodegauge_machine::counters::{FlopCounters, MemoryCounters};
 use nodegauge_measure::Failure;
@@ -11,12 +11,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// Hardware counters for the operations of a program and for the memory traffic of the node.
-pub struct Counters {
+pub struct RooflineCounters {
     operations: FlopCounters,
     memory: MemoryCounters,
 }
 
-impl Counters {
+impl RooflineCounters {
     /// Starts counting. Child processes that this thread starts later are included.
     ///
     /// Fails if the machine has no such counters, or if the kernel does not permit their use.
@@ -40,14 +40,14 @@ pub(crate) fn count_program(
     const LIMIT: Duration = Duration::from_secs(24 * 3600);
     let path = PathBuf::from(command.program());
     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
-    let counters = Counters::start()?;
+    let counters = RooflineCounters::start()?;
     let lost = |cause| Failure::missing(format!("--perf: the counters cannot be read: {cause}"));
     let before = counters.memory.read().map_err(lost)?;
     let output = program::run(&ProgramJob::new(command, LIMIT), interrupted)?;
     let seconds = output.seconds;
     let after = counters.memory.read().map_err(lost)?;
     let flops = counters.operations.operations().map_err(lost)?;
-    output.success("")?;
+    output.require_success("")?;
     let moved = counters.memory.traffic(&[(before, after)]).map(|moved| moved.total);
     let (Some(flops), Some(bytes)) = (flops.filter(|n| *n > 0.0), moved.filter(|n| *n > 0.0))
     else {
@@ -56,12 +56,12 @@ pub(crate) fn count_program(
              performs no floating-point operations"
         )));
     };
-    let level = MEMORY.to_owned();
+    let level = MEMORY_LEVEL.to_owned();
     let point = GivenPoint { name, flops, bytes, seconds, level };
     let basis = format!(
         "operations from {}; bytes from {}, including the traffic of other programs",
         counters.operations.family(),
         counters.memory.plan().family
     );
-    Ok(point.point(&basis))
+    Ok(point.roofline_point(&basis))
 }

@@ -9,14 +9,14 @@ mod plan;
 mod point;
 mod view;
 
-pub use counted::Counters;
+pub use counted::RooflineCounters;
 pub use plan::{RooflineOptions, RooflinePlan};
 pub use point::GivenPoint;
 
 use nodegauge_analysis::expect::PossibleFigures;
 use nodegauge_gauge::roofline::{
-    BANDWIDTH, GAUGE, KERNEL, ONE_THREAD_SUFFIX, PEAK, POINT, Roofline, RooflinePoint,
-    RooflinePointConfig, format_intensity,
+    BANDWIDTH_TEST, GAUGE, KERNEL_TEST, ONE_THREAD_SUFFIX, PEAK_TEST, POINT_TEST, Roofline,
+    RooflinePoint, RooflinePointConfig, format_intensity,
 };
 use nodegauge_gauge::view::Section;
 use nodegauge_gauge::{Detail, Gauge};
@@ -32,16 +32,16 @@ const MAX_EXCESS: f64 = 0.03;
 
 /// Returns the memory level of a figure and its operations per byte, which determine the roof.
 fn roof_position(m: &Measurement) -> Option<(String, f64)> {
-    [KERNEL, POINT].contains(&m.test.as_str()).then_some(())?;
+    [KERNEL_TEST, POINT_TEST].contains(&m.test.as_str()).then_some(())?;
     Some((m.read_key::<shared::level>()?, m.read_key::<shared::flops_per_byte>()?))
 }
 
 /// Appends the points to the measured figures, and compares every point and kernel with the roof at its operations per
 /// byte.
-pub fn place_points(measured: Vec<Measurement>, points: Vec<RooflinePoint>) -> Vec<Measurement> {
+pub fn add_points(measured: Vec<Measurement>, points: Vec<RooflinePoint>) -> Vec<Measurement> {
     let measured = doubt_low_ceilings(measured);
     let roofline = Roofline::from_figures(&measured, false);
-    let points = points.into_iter().map(RooflinePoint::measurement);
+    let points = points.into_iter().map(RooflinePoint::into_measurement);
     measured.into_iter().chain(points).map(|m| compare_with_roof(m, &roofline)).collect()
 }
 
@@ -50,11 +50,14 @@ fn compare_with_roof(m: Measurement, roofline: &Roofline) -> Measurement {
     let roof = roof_position(&m).filter(|_| m.value.is_some());
     let roof = roof.and_then(|(level, x)| Some((roofline.roof(&level, x)?, x)));
     let Some((roof, x)) = roof else { return m };
-    let m = m.limit(roof.at(x), format!("{} at {} FLOP/B", roof.in_words(), format_intensity(x)));
+    let m = m.with_limit(
+        roof.rate_at(x),
+        format!("{} at {} FLOP/B", roof.in_words(), format_intensity(x)),
+    );
     let mut validity = m.validity.clone();
     if let Some(limit) = m.limit.as_ref().filter(|limit| limit.fraction.0 > 1.0 + MAX_EXCESS) {
         let above = Fraction(limit.fraction.0 - 1.0).in_whole_percent();
-        validity.suspect(format!(
+        validity.mark_suspect(format!(
             "{above} above its roof: the counts of operations or bytes are wrong, a faster memory level served part of the bytes, or the node was slower when the ceilings were measured"
         ));
     }
@@ -68,14 +71,14 @@ fn doubt_low_ceilings(measured: Vec<Measurement>) -> Vec<Measurement> {
         .filter_map(|m| Some((m.name.strip_suffix(ONE_THREAD_SUFFIX)?.to_owned(), m.value?)))
         .collect();
     let doubted = measured.into_iter().map(|m| {
-        let is_ceiling = [BANDWIDTH, PEAK].contains(&m.test.as_str());
+        let is_ceiling = [BANDWIDTH_TEST, PEAK_TEST].contains(&m.test.as_str());
         let one = of_one.get(&m.name).filter(|_| is_ceiling).copied();
         let Some((all, one)) = m.value.zip(one) else { return m };
         if all * (1.0 + MAX_EXCESS) >= one {
             return m;
         }
         let mut validity = m.validity.clone();
-        validity.suspect(format!(
+        validity.mark_suspect(format!(
             "lower than the {} of one thread: other programs used the node, or the threads share \
              a resource that one thread can use alone",
             m.unit.in_words(one)
@@ -86,9 +89,9 @@ fn doubt_low_ceilings(measured: Vec<Measurement>) -> Vec<Measurement> {
 }
 
 /// Returns the figures that the points will have, so that `--expect` can be checked before the run.
-pub fn figures(points: &[RooflinePoint]) -> PossibleFigures {
+pub fn possible_figures(points: &[RooflinePoint]) -> PossibleFigures {
     let names = points.iter().map(|point| point.name.as_str());
-    PossibleFigures::new(GAUGE, POINT, names, &[Unit::FlopsPerSecond]).with_known_limit(true)
+    PossibleFigures::new(GAUGE, POINT_TEST, names, &[Unit::FlopsPerSecond]).with_known_limit(true)
 }
 
 /// Gauge of rooflines: ceilings that other gauges measure, and points under them.
@@ -100,8 +103,8 @@ impl Gauge for RooflineGauge {
         GAUGE
     }
 
-    fn kinds(&self) -> Vec<ConfigKind> {
-        vec![ConfigKind::from_config::<RooflinePointConfig>(GAUGE, &[POINT])]
+    fn figure_kinds(&self) -> Vec<ConfigKind> {
+        vec![ConfigKind::from_config::<RooflinePointConfig>(GAUGE, &[POINT_TEST])]
     }
 
     fn conclusion(&self, record: &Record) -> Option<String> {

@@ -1,14 +1,17 @@
 //! Plan of a roofline: points, and ceilings for all threads and for a single thread, which other gauges measure.
 
-use crate::counted::{Counters, count_program};
-use crate::{GivenPoint, figures, place_points};
+use crate::counted::{RooflineCounters, count_program};
+use crate::{GivenPoint, add_points, possible_figures};
 use nodegauge_analysis::expect::PossibleFigures;
 use nodegauge_gauge::roofline::{
-    CeilingsRequest, GAUGE, MEMORY, NoPoint, ONE_THREAD_SUFFIX, RooflinePoint, RooflineThreads,
+    CeilingsRequest, GAUGE, MEMORY_LEVEL, NoPointReason, ONE_THREAD_SUFFIX, RooflinePoint,
+    RooflineThreads,
 };
-use nodegauge_gauge::{ExpectedCost, Gauge, PlannedRun, Site, run_part, with_failure_as_notice};
+use nodegauge_gauge::{
+    ExpectedCost, Gauge, MeasuredNode, PlannedRun, run_part, with_failure_as_notice,
+};
 use nodegauge_measure::record::Record;
-use nodegauge_measure::schedule::{Budget, Limits};
+use nodegauge_measure::schedule::{Budget, RunLimits};
 use nodegauge_measure::{
     Bytes, Failure, FailureKind, Notice, NoticeId, Observer, Outcome, figure_names,
 };
@@ -65,7 +68,7 @@ impl RooflinePlan {
     /// gauge refuses the options.
     pub fn new(
         gauges: &[&'static dyn Gauge],
-        site: &Site,
+        site: &MeasuredNode,
         options: RooflineOptions<'_>,
     ) -> Result<Self, Failure> {
         let team = options.placement.team_request(&site.topology, GAUGE)?;
@@ -73,7 +76,7 @@ impl RooflinePlan {
         let mut left_out = Vec::new();
         if options.program.is_some() {
             // Checks that the counters are available before the first measurement.
-            Counters::start()?;
+            RooflineCounters::start()?;
         }
         let all = nodegauge_placement::plan(&site.topology, &team.request)?;
         let one_request =
@@ -100,7 +103,7 @@ impl RooflinePlan {
             });
         }
         // The capacity of the caches may already have been measured, within the user's time.
-        let limits = Limits::from_budget(options.budget, options.samples);
+        let limits = RunLimits::from_budget(options.budget, options.samples);
         let unused = limits.budget.saturating_sub(limits.elapsed());
         let ask = CeilingsRequest {
             parts: &parts_asked,
@@ -117,7 +120,9 @@ impl RooflinePlan {
             for point in gauges.iter().flat_map(|gauge| gauge.roofline_points(options.newest)) {
                 match point {
                     Ok(point) => points.push(point),
-                    Err(NoPoint(why)) => left_out.push(Notice::new(NoticeId::LeftOut, GAUGE, why)),
+                    Err(NoPointReason(why)) => {
+                        left_out.push(Notice::new(NoticeId::LeftOut, GAUGE, why))
+                    }
                 }
             }
         }
@@ -136,21 +141,25 @@ impl PlannedRun for RooflinePlan {
         }
     }
 
-    fn figures(&self, site: &Site) -> Vec<PossibleFigures> {
+    fn possible_figures(&self, site: &MeasuredNode) -> Vec<PossibleFigures> {
         // With `--perf`, the name of the point is not known in advance.
         if self.program.is_some() {
             return Vec::new();
         }
         let mut all: Vec<PossibleFigures> =
-            self.parts.iter().flat_map(|part| part.planned.figures(site)).collect();
-        all.push(figures(&self.points));
+            self.parts.iter().flat_map(|part| part.planned.possible_figures(site)).collect();
+        all.push(possible_figures(&self.points));
         all
     }
 
-    fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
+    fn run(
+        self: Box<Self>,
+        site: &MeasuredNode,
+        observer: &mut dyn Observer,
+    ) -> Result<Outcome, Failure> {
         let mut points = self.points;
         let mut found = Outcome { notices: self.notices, ..Outcome::default() };
-        let limits = Limits::from_budget(self.budget, self.samples);
+        let limits = RunLimits::from_budget(self.budget, self.samples);
         let mut left_out = Vec::new();
         for GaugeCeilings { gauge, planned } in self.parts {
             if found.is_interrupted() {
@@ -179,16 +188,16 @@ impl PlannedRun for RooflinePlan {
             observer.begin_phase(&format!("running {program}"));
             points.push(count_program(program, &|| observer.is_interrupted())?);
         }
-        found.measurements = place_points(found.measurements, points);
+        found.measurements = add_points(found.measurements, points);
         Ok(found)
     }
 }
 
 /// Returns the points that the user gave. Their names must be distinct, and this node must have their memory levels.
-fn given_points(site: &Site, points: &[GivenPoint]) -> Result<Vec<RooflinePoint>, Failure> {
+fn given_points(site: &MeasuredNode, points: &[GivenPoint]) -> Result<Vec<RooflinePoint>, Failure> {
     let mut levels: Vec<String> =
         site.topology.caches.iter().map(|cache| format!("L{}", cache.level)).collect();
-    levels.push(MEMORY.to_owned());
+    levels.push(MEMORY_LEVEL.to_owned());
     if let Some(point) = points.iter().find(|point| !levels.contains(&point.level)) {
         return Err(Failure::usage(format!(
             "--point {}: this node has no {} cache",
@@ -204,13 +213,13 @@ fn given_points(site: &Site, points: &[GivenPoint]) -> Result<Vec<RooflinePoint>
         ))
         .hint("give different names to the points"));
     }
-    Ok(points.iter().map(|point| point.point("as given")).collect())
+    Ok(points.iter().map(|point| point.roofline_point("as given")).collect())
 }
 
 /// Plans the ceilings of all gauges that can measure ceilings. The gauges get equal shares of the time.
 fn parts_with_equal_time(
     gauges: &[&'static dyn Gauge],
-    site: &Site,
+    site: &MeasuredNode,
     ask: CeilingsRequest<'_>,
 ) -> Result<Vec<GaugeCeilings>, Failure> {
     let count = planned_parts(gauges, site, ask)?.len().max(1);
@@ -219,7 +228,7 @@ fn parts_with_equal_time(
 
 fn planned_parts(
     gauges: &[&'static dyn Gauge],
-    site: &Site,
+    site: &MeasuredNode,
     ask: CeilingsRequest<'_>,
 ) -> Result<Vec<GaugeCeilings>, Failure> {
     let mut parts = Vec::new();

@@ -1,6 +1,6 @@
 //! Points that the user gives: operations, bytes and time of a program.
 
-use nodegauge_gauge::roofline::{MEMORY, RooflinePoint, RooflinePointConfig};
+use nodegauge_gauge::roofline::{MEMORY_LEVEL, RooflinePoint, RooflinePointConfig};
 use nodegauge_measure::Seconds;
 use nodegauge_measure::grammar::{Cursor, SyntaxError};
 use nodegauge_measure::record::{Category, Validity};
@@ -24,7 +24,7 @@ pub struct GivenPoint {
 
 impl GivenPoint {
     /// Converts the point for a roofline. `basis` describes the source of the counts.
-    pub fn point(&self, basis: &str) -> RooflinePoint {
+    pub fn roofline_point(&self, basis: &str) -> RooflinePoint {
         let Self { name, flops, bytes, seconds, level } = self.clone();
         let config = RooflinePointConfig {
             flops_per_byte: Some(flops / bytes),
@@ -66,12 +66,12 @@ impl FromStr for GivenPoint {
         let flops = positive(&mut cursor, "expected a number of operations, e.g. 2.4e9")?;
         let bytes = positive(&mut cursor, "expected a number of bytes, e.g. 1.9e10")?;
         let seconds = positive(&mut cursor, "expected a number of seconds, e.g. 0.8")?;
-        let mut level = MEMORY.to_owned();
+        let mut level = MEMORY_LEVEL.to_owned();
         if cursor.eat(',') {
             let at = cursor.position();
             let given = cursor.take_while(|c| c.is_ascii_alphanumeric());
             let cache = given.strip_prefix('L').filter(|n| matches!(n.as_bytes(), [b'1'..=b'9']));
-            if given != MEMORY && cache.is_none() {
+            if given != MEMORY_LEVEL && cache.is_none() {
                 return Err(cursor.error_at(at, "expected memory, L1, L2, ..."));
             }
             given.clone_into(&mut level);
@@ -97,9 +97,9 @@ mod tests {
         let point: GivenPoint = "spmv,2.4e9,1.92e10,0.8".parse().unwrap();
         assert_eq!(
             (point.level.as_str(), point.flops, point.seconds),
-            (MEMORY, 2.4e9, Seconds(0.8))
+            (MEMORY_LEVEL, 2.4e9, Seconds(0.8))
         );
-        let made = point.point("given");
+        let made = point.roofline_point("given");
         assert_eq!((made.rate, made.config.flops_per_byte), (3e9, Some(0.125)));
         assert_eq!("x:1,1,2,3,L2".parse::<GivenPoint>().unwrap().level, "L2");
         for (text, at) in [

@@ -1,13 +1,13 @@
 use super::*;
-use nodegauge_gauge::roofline::{BANDWIDTH, PEAK};
-use nodegauge_gauge::view::{Block, ChartAxis, DotConnection};
+use nodegauge_gauge::roofline::{BANDWIDTH_TEST, PEAK_TEST};
+use nodegauge_gauge::view::{AxisScale, Block, DotConnection};
 use nodegauge_measure::Fraction;
-use nodegauge_measure::record::{Quoted, Status};
+use nodegauge_measure::record::{QuotedStatistic, Status};
 use serde_json::{Value, json};
 
 fn figure(test: &str, name: &str, value: f64, config: Value) -> Measurement {
-    let unit = if test == BANDWIDTH { Unit::BytesPerSecond } else { Unit::FlopsPerSecond };
-    let mut m = Measurement::new(GAUGE, test, name, unit).value(Quoted::Best, value);
+    let unit = if test == BANDWIDTH_TEST { Unit::BytesPerSecond } else { Unit::FlopsPerSecond };
+    let mut m = Measurement::new(GAUGE, test, name, unit).with_value(QuotedStatistic::Best, value);
     m.config = config.as_object().unwrap().clone();
     m
 }
@@ -15,27 +15,27 @@ fn figure(test: &str, name: &str, value: f64, config: Value) -> Measurement {
 /// Returns the figures of a node with 100 GFLOP/s, 10 GB/s from memory and 200 GB/s from L1.
 fn measured() -> Vec<Measurement> {
     vec![
-        figure(BANDWIDTH, "L1_read", 200e9, json!({"level": "L1", "kernel": "read"})),
-        figure(BANDWIDTH, "L1_triad", 150e9, json!({"level": "L1", "kernel": "triad"})),
-        figure(BANDWIDTH, "memory_read", 10e9, json!({"level": "memory", "threads": 2})),
-        figure(BANDWIDTH, "memory_triad", 8e9, json!({"level": "memory"})),
-        figure(PEAK, "fma", 100e9, json!({})),
-        figure(PEAK, "simd", 50e9, json!({})),
-        figure(PEAK, "scalar", 12e9, json!({})),
-        figure(BANDWIDTH, "memory_read_one", 7e9, json!({"level": "memory"})),
-        figure(PEAK, "fma_one", 50e9, json!({})),
+        figure(BANDWIDTH_TEST, "L1_read", 200e9, json!({"level": "L1", "kernel": "read"})),
+        figure(BANDWIDTH_TEST, "L1_triad", 150e9, json!({"level": "L1", "kernel": "triad"})),
+        figure(BANDWIDTH_TEST, "memory_read", 10e9, json!({"level": "memory", "threads": 2})),
+        figure(BANDWIDTH_TEST, "memory_triad", 8e9, json!({"level": "memory"})),
+        figure(PEAK_TEST, "fma", 100e9, json!({})),
+        figure(PEAK_TEST, "simd", 50e9, json!({})),
+        figure(PEAK_TEST, "scalar", 12e9, json!({})),
+        figure(BANDWIDTH_TEST, "memory_read_one", 7e9, json!({"level": "memory"})),
+        figure(PEAK_TEST, "fma_one", 50e9, json!({})),
     ]
 }
 
 fn given(text: &str) -> RooflinePoint {
-    text.parse::<GivenPoint>().unwrap().point("as given")
+    text.parse::<GivenPoint>().unwrap().roofline_point("as given")
 }
 
 #[test]
 fn points_and_kernels_are_compared_with_their_roof() {
     let kernel = json!({"level": "L1", "kernel": "axpy", "flops_per_byte": 1.0 / 12.0});
-    let all = [measured(), vec![figure(KERNEL, "L1_axpy", 10e9, kernel)]].concat();
-    let placed = place_points(all, vec![given("spmv,1e9,8e9,1"), given("wrong,1e9,8e9,0.1")]);
+    let all = [measured(), vec![figure(KERNEL_TEST, "L1_axpy", 10e9, kernel)]].concat();
+    let placed = add_points(all, vec![given("spmv,1e9,8e9,1"), given("wrong,1e9,8e9,0.1")]);
     let of = |name: &str| placed.iter().find(|m| m.name == name).unwrap();
     let limit = |name: &str| of(name).limit.clone().unwrap();
     assert!((limit("L1_axpy").fraction.0 - 0.6).abs() < 1e-12);
@@ -47,13 +47,13 @@ fn points_and_kernels_are_compared_with_their_roof() {
     assert!(of("wrong").validity.reasons[0].starts_with("700 % above its roof"));
     assert_eq!(of("fma").limit, None);
     // No roof exists for this memory level, so the point has no limit.
-    let above = place_points(measured(), vec![given("x,1,1,1,L4")]);
+    let above = add_points(measured(), vec![given("x,1,1,1,L4")]);
     assert_eq!(above.last().unwrap().limit, None);
 }
 
 #[test]
 fn page_has_a_logarithmic_chart_and_every_figure() {
-    let placed = place_points(measured(), vec![given("spmv,1e9,8e9,1")]);
+    let placed = add_points(measured(), vec![given("spmv,1e9,8e9,1")]);
     let mut other = measured().remove(0);
     other.test = "unknown".to_owned();
     let record: Record = serde_json::from_value(json!({
@@ -68,7 +68,7 @@ fn page_has_a_logarithmic_chart_and_every_figure() {
         _ => None,
     });
     let chart = chart.unwrap();
-    assert!(matches!(chart.vertical_axis(), Some(ChartAxis::Logarithmic(..))));
+    assert!(matches!(chart.vertical_axis(), Some(AxisScale::Logarithmic(..))));
     // The first series is the point. The next series are the lines of the peaks, and of the fastest bandwidth per
     // memory level.
     let of: Vec<(&str, DotConnection)> =

@@ -3,8 +3,8 @@
 use crate::roof_position;
 use nodegauge_analysis::conclusion::Obstacle;
 use nodegauge_gauge::roofline::{
-    BANDWIDTH, Ceiling, Dot, GAUGE, KERNEL, ONE_THREAD_SUFFIX, PEAK, POINT, Roofline, chart,
-    format_intensity,
+    BANDWIDTH_TEST, Ceiling, GAUGE, KERNEL_TEST, ONE_THREAD_SUFFIX, PEAK_TEST, POINT_TEST,
+    Roofline, RooflineDot, chart, format_intensity,
 };
 use nodegauge_gauge::view::sentence::{mark_doubted, value_in_words};
 use nodegauge_gauge::view::{
@@ -34,9 +34,10 @@ pub(super) fn sections(record: &Record) -> Vec<Section> {
     {
         section.push(chart).push_gap();
     }
-    for (test, table) in
-        [(BANDWIDTH, bandwidths as fn(&[&Measurement], [&Roofline; 2]) -> Table), (PEAK, peaks)]
-    {
+    for (test, table) in [
+        (BANDWIDTH_TEST, bandwidths as fn(&[&Measurement], [&Roofline; 2]) -> Table),
+        (PEAK_TEST, peaks),
+    ] {
         let of: Vec<&Measurement> = own.iter().copied().filter(|m| m.test == test).collect();
         if !of.is_empty() {
             section.push(table(&of, [&all, &one])).push_gap();
@@ -79,7 +80,7 @@ impl MarkedPoint<'_> {
         Some(next).filter(|next| Some(*next) != self.roof(roofline))
     }
 
-    fn dot(&self) -> Option<Dot> {
+    fn dot(&self) -> Option<RooflineDot> {
         let Self { letter, name, flops_per_byte, .. } = self;
         let rate = self.m.value?;
         let basis = self.m.read_key::<shared::basis>();
@@ -90,7 +91,15 @@ impl MarkedPoint<'_> {
         let flops_per_byte = *flops_per_byte;
         let doubt = self.m.validity.reasons.first().cloned();
         let label = format!("{name}, {}", self.level);
-        Some(Dot { letter: *letter, name: name.clone(), label, flops_per_byte, rate, note, doubt })
+        Some(RooflineDot {
+            letter: *letter,
+            name: name.clone(),
+            label,
+            flops_per_byte,
+            rate,
+            note,
+            doubt,
+        })
     }
 }
 
@@ -101,7 +110,8 @@ fn placed<'a>(own: &[&'a Measurement]) -> Vec<MarkedPoint<'a>> {
     let mut points = Vec::new();
     for m in own {
         let Some((level, flops_per_byte)) = roof_position(m) else { continue };
-        let name = match m.name.strip_prefix(&format!("{level}_")).filter(|_| m.test == KERNEL) {
+        let name = match m.name.strip_prefix(&format!("{level}_")).filter(|_| m.test == KERNEL_TEST)
+        {
             Some(kernel) => kernel.to_owned(),
             None => m.name.clone(),
         };
@@ -204,8 +214,11 @@ fn evidence(own: &[&Measurement], section: &mut Section) {
          memory ladder prints; of roof: rate divided by min(peak, FLOP/B x bandwidth)"
             .to_owned(),
     ));
-    let ceilings: Vec<&Measurement> =
-        own.iter().copied().filter(|m| [BANDWIDTH, PEAK].contains(&m.test.as_str())).collect();
+    let ceilings: Vec<&Measurement> = own
+        .iter()
+        .copied()
+        .filter(|m| [BANDWIDTH_TEST, PEAK_TEST].contains(&m.test.as_str()))
+        .collect();
     if let Some(m) = ceilings.iter().find(|m| !m.name.ends_with(ONE_THREAD_SUFFIX)) {
         let threads =
             count_in_words(m.read_key::<shared::threads>().unwrap_or(0) as usize, "thread");
@@ -225,7 +238,7 @@ fn evidence(own: &[&Measurement], section: &mut Section) {
     }
     for (m, basis) in own
         .iter()
-        .filter_map(|m| Some((m, m.read_key::<shared::basis>().filter(|_| m.test == POINT)?)))
+        .filter_map(|m| Some((m, m.read_key::<shared::basis>().filter(|_| m.test == POINT_TEST)?)))
     {
         section.note("point", format!("{}: {basis}", m.name));
     }
@@ -242,9 +255,9 @@ pub(super) fn conclusion(record: &Record) -> Option<String> {
     // Suspect figures in the sentence are marked, so the ridge computed from them needs no mark.
     Some(format!(
         "The cores compute at most {} ({}); below {ridge} FLOP/B, {level} with {} is the limit",
-        quoted_ceiling(record, peak, PEAK)?,
+        quoted_ceiling(record, peak, PEAK_TEST)?,
         peak.in_words(),
-        quoted_ceiling(record, bandwidth, BANDWIDTH)?
+        quoted_ceiling(record, bandwidth, BANDWIDTH_TEST)?
     ))
 }
 
@@ -263,14 +276,14 @@ fn is_suspect(own: &[&Measurement], test: &str, ceiling: &Ceiling) -> bool {
 /// Returns a sentence with the number of operations per byte below which each memory level is the limit. Ridge points
 /// of suspect ceilings are marked.
 fn closing(roofline: &Roofline, own: &[&Measurement]) -> Option<String> {
-    let is_peak_suspect = is_suspect(own, PEAK, roofline.peak()?);
+    let is_peak_suspect = is_suspect(own, PEAK_TEST, roofline.peak()?);
     let ridges: Vec<String> = roofline
         .levels()
         .into_iter()
         .filter_map(|level| {
             let bandwidth = roofline.bandwidth(level)?;
             let ridge = format!("{} FLOP/B", format_intensity(roofline.ridge(bandwidth)?));
-            let is_doubted = is_peak_suspect || is_suspect(own, BANDWIDTH, bandwidth);
+            let is_doubted = is_peak_suspect || is_suspect(own, BANDWIDTH_TEST, bandwidth);
             Some(format!("{level} is the limit below {}", mark_doubted(&ridge, is_doubted)))
         })
         .collect();

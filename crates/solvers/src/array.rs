@@ -1,5 +1,5 @@
 //! Arrays in memory mappings. An array is a [`SharedArray`] while threads write disjoint parts, and becomes an
-//! [`Array`] when all threads read it.
+//! [`MappedArray`] when all threads read it.
 
 use nodegauge_measure::{Bytes, Failure};
 use nodegauge_os::{Mapping, PageSize, is_end_requested};
@@ -32,13 +32,13 @@ const READABLE_BEHIND: usize = 64;
 ///
 /// Threads that write parts of one array simultaneously use a [`SharedArray`].
 #[derive(Debug)]
-pub(crate) struct Array<T> {
+pub(crate) struct MappedArray<T> {
     mapping: Mapping,
     length: usize,
     numbers: PhantomData<T>,
 }
 
-impl<T: Number> Array<T> {
+impl<T: Number> MappedArray<T> {
     /// Maps memory for `length` numbers.
     ///
     /// # Errors
@@ -85,7 +85,7 @@ impl<T: Number> Array<T> {
     }
 }
 
-impl<T: Number> Deref for Array<T> {
+impl<T: Number> Deref for MappedArray<T> {
     type Target = [T];
     fn deref(&self) -> &[T] {
         // SAFETY: the mapping holds this many numbers, which are written only through `&mut self`.
@@ -93,18 +93,18 @@ impl<T: Number> Deref for Array<T> {
     }
 }
 
-impl<T: Number> DerefMut for Array<T> {
+impl<T: Number> DerefMut for MappedArray<T> {
     fn deref_mut(&mut self) -> &mut [T] {
         // SAFETY: the mapping holds this many numbers, and `self` is borrowed exclusively.
         unsafe { std::slice::from_raw_parts_mut(self.at_mut(0), self.length) }
     }
 }
 
-/// [`Array`] that several threads write in parts. Every access is `unsafe`: the caller must guarantee that no other
-/// thread writes the numbers that it reads, or uses the numbers that it writes. [`SharedArray::into_array`]
-/// converts it to an [`Array`] after the last write.
+/// [`MappedArray`] that several threads write in parts. Every access is `unsafe`: the caller must guarantee that no
+/// other thread writes the numbers that it reads, or uses the numbers that it writes. [`SharedArray::into_array`]
+/// converts it to an [`MappedArray`] after the last write.
 #[derive(Debug)]
-pub(crate) struct SharedArray<T>(Array<T>);
+pub(crate) struct SharedArray<T>(MappedArray<T>);
 
 impl<T: Number> SharedArray<T> {
     /// Maps memory for `length` numbers.
@@ -112,7 +112,7 @@ impl<T: Number> SharedArray<T> {
     /// # Errors
     /// Fails if the kernel refuses the mapping.
     pub fn allocate(length: usize) -> Result<Self, Failure> {
-        Array::allocate(length).map(Self)
+        MappedArray::allocate(length).map(Self)
     }
 
     /// Returns the address of number `index`, or of the end.
@@ -185,19 +185,19 @@ impl<T: Number> SharedArray<T> {
     }
 
     /// Returns the array for exclusive use, during which no thread may use a part of it.
-    pub fn get_mut(&mut self) -> &mut Array<T> {
+    pub fn get_mut(&mut self) -> &mut MappedArray<T> {
         &mut self.0
     }
 
-    /// Converts the array to an [`Array`] after all threads have written their parts.
-    pub fn into_array(self) -> Array<T> {
+    /// Converts the array to an [`MappedArray`] after all threads have written their parts.
+    pub fn into_array(self) -> MappedArray<T> {
         self.0
     }
 }
 
 /// Returns one part of `0..length`, which is divided into `count` contiguous parts whose sizes differ by at most one.
 /// `index` is the number of the part.
-pub(crate) fn share(length: usize, index: usize, count: usize) -> Range<usize> {
+pub(crate) fn share_range(length: usize, index: usize, count: usize) -> Range<usize> {
     length * index / count..length * (index + 1) / count
 }
 
@@ -222,7 +222,7 @@ mod tests {
             for index in 0..3 {
                 let array = &array;
                 scope.spawn(move || {
-                    let range = share(1000, index, 3);
+                    let range = share_range(1000, index, 3);
                     // SAFETY: the parts do not overlap, and no thread reads yet.
                     unsafe { array.slice_mut(range.clone()) }.fill(range.start as f64);
                 });

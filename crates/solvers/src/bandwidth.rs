@@ -1,15 +1,15 @@
 //! Read and Triad bandwidth on the CPUs of an application, measured interleaved with the application. These rates are
 //! limits for the memory traffic of the application.
 
-use crate::array::Array;
+use crate::array::MappedArray;
 use nodegauge_kernels::{
-    Element, Kernel, KernelShape, LoopArgs, Prefetch, SCALAR, SideBySide, Stores, Variant,
+    Element, Kernel, KernelShape, LoopArgs, Prefetch, SCALAR, SideBySidePages, Stores, Variant,
 };
 use nodegauge_kernels::{available_isas, find};
 use nodegauge_measure::Failure;
 use nodegauge_measure::samples::Sample;
 use nodegauge_team::mpi::{self, World};
-use nodegauge_team::{Interrupt, Laps, Member, WorkerPool};
+use nodegauge_team::{InterruptCheck, Laps, Member, WorkerPool};
 use std::ptr::NonNull;
 
 /// Candidate loops for both kernels: kind of store, vectors per iteration, pages processed side by side.
@@ -31,7 +31,7 @@ pub fn loops() -> Vec<Variant> {
             if !kernel.writes() && stores != Stores::Regular {
                 continue;
             }
-            let Some(side_by_side) = SideBySide::new(pages) else { continue };
+            let Some(side_by_side) = SideBySidePages::new(pages) else { continue };
             let prefetch = Prefetch::Off;
             let shape = KernelShape { isa, stores, unroll, side_by_side, prefetch };
             all.extend(find(kernel, Element::F64, shape));
@@ -50,7 +50,7 @@ pub fn element_bytes(variant: &Variant) -> usize {
 ///
 /// # Errors
 /// Fails if memory cannot be mapped or a worker fails.
-pub fn sample(
+pub fn take_sample(
     pool: &mut WorkerPool<'_>,
     at: usize,
     loops: &[Variant],
@@ -58,7 +58,7 @@ pub fn sample(
 ) -> Result<Sample, Failure> {
     // SAFETY: the job computes, maps memory and synchronises only at the barrier of the team.
     let (sample, timed) = unsafe {
-        pool.sample(at, Interrupt::never(), |member, laps| pass(member, laps, loops, elements))
+        pool.sample(at, InterruptCheck::never(), |member, laps| pass(member, laps, loops, elements))
     }?;
     timed.results.into_iter().collect::<Result<(), Failure>>()?;
     Ok(sample)
@@ -68,7 +68,11 @@ pub fn sample(
 ///
 /// # Errors
 /// Fails if a rank fails.
-pub fn follow(world: &World, loops: &[Variant], elements: usize) -> Result<(), Failure> {
+pub fn measure_as_follower(
+    world: &World,
+    loops: &[Variant],
+    elements: usize,
+) -> Result<(), Failure> {
     mpi::run_timed(world, |member, laps| pass(member, laps, loops, elements))?;
     Ok(())
 }
@@ -85,7 +89,7 @@ fn pass(
     loops: &[Variant],
     elements: usize,
 ) -> Result<(), Failure> {
-    let arrays = [0, 1, 2].map(|_| Array::<f64>::allocate(elements));
+    let arrays = [0, 1, 2].map(|_| MappedArray::<f64>::allocate(elements));
     let mut failed = Ok(());
     let mut mapped = Vec::new();
     for array in arrays {

@@ -123,7 +123,7 @@ impl<'a> Solver<'a> {
         halo: &'a dyn Halo,
         codes: LoopCodes,
     ) -> Result<Self, Failure> {
-        let owned = 3 * system.rows.owned();
+        let owned = 3 * system.rows.owned_count();
         let mut solver = Self {
             system,
             matrix,
@@ -170,7 +170,7 @@ impl<'a> Solver<'a> {
     }
 
     /// Returns the initial state of a solve.
-    pub fn start(&self) -> SolverState {
+    pub fn initial_state(&self) -> SolverState {
         SolverState { iterations: 0, residual: 1.0, end: None, rho: f64::NAN, b_squared: f64::NAN }
     }
 
@@ -215,9 +215,9 @@ impl<'a> Solver<'a> {
     }
 
     /// Returns the bytes and operations of an iteration on this rank.
-    pub fn work(&self) -> IterationWork {
+    pub fn iteration_work(&self) -> IterationWork {
         let rows = &self.system.rows;
-        let n = 3 * rows.owned();
+        let n = 3 * rows.owned_count();
         let mut work = IterationWork::default();
         work.bytes[SPMV] = self.matrix.product_bytes(rows);
         work.flops[SPMV] = self.system.blocks * 18;

@@ -38,7 +38,7 @@ impl LoopCode {
 const AHEAD: u32 = 4096;
 
 /// Converts the prefetch setting of a loop to the type that `stream` uses.
-pub fn prefetch(prefetches: bool) -> Prefetch {
+pub fn prefetch_setting(prefetches: bool) -> Prefetch {
     if prefetches { Prefetch::Near(AHEAD) } else { Prefetch::Off }
 }
 

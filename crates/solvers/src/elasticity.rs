@@ -7,7 +7,7 @@ pub mod problem;
 pub mod rows;
 
 pub use element::{DegenerateElement, Material, Stiffness};
-pub use kinds::NodeKinds;
+pub use kinds::PointKinds;
 pub use mesh::{Mesh, Subdomain};
-pub use problem::{Assembler, PointRows, Problem, Stretch, column_major};
+pub use problem::{Assembler, PointRows, Problem, StretchedBox, column_major};
 pub use rows::RowMaker;

@@ -3,7 +3,7 @@
 mod mpi;
 mod shared;
 
-pub(crate) use mpi::MpiRanks;
+pub(crate) use mpi::MpiMeshRanks;
 pub(crate) use shared::SharedHalo;
 
 use crate::array::SharedArray;

@@ -12,7 +12,7 @@ pub mod problem;
 mod set;
 
 pub use exchange::DomainExchange;
-pub use set::{DomainPlan, SetResult, TestResults};
+pub use set::{DomainSetup, SetResult, TestResults};
 
 use domain::Domain;
 use problem::DomainLayout;

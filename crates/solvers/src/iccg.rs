@@ -4,5 +4,7 @@
 mod method;
 mod solution;
 
-pub use method::Method;
-pub use solution::{Solution, SolutionJob, SolutionLoops, follow, moving_parts, rank_grid, solve};
+pub use method::IccgMethod;
+pub use solution::{
+    Solution, SolutionJob, SolutionLoops, data_moving_parts, rank_grid, solve, solve_as_follower,
+};

@@ -7,7 +7,7 @@
 //! Washio, S. Doi et al., CM-RCM, as in K. Nakajima, parallel iterative solvers for finite elements), there are
 //! fewer steps, but the solver needs more iterations.
 
-use crate::array::share;
+use crate::array::share_range;
 use crate::elasticity::Subdomain;
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -58,8 +58,8 @@ const NONE: u32 = u32::MAX;
 impl Numbering {
     /// Numbers the mesh points of a subdomain for `threads` threads.
     pub fn new(subdomain: &Subdomain, order: EliminationOrder, threads: usize) -> Self {
-        let known = subdomain.known_nodes();
-        let natural: Vec<u32> = subdomain.owned_nodes().map(|local| local as u32).collect();
+        let known = subdomain.known_point_count();
+        let natural: Vec<u32> = subdomain.owned_points().map(|local| local as u32).collect();
         let (sequence, colour_of) = match order {
             EliminationOrder::Domain => (natural, vec![0; known]),
             EliminationOrder::Natural => {
@@ -107,20 +107,20 @@ impl Numbering {
             let mut of_thread = Vec::with_capacity(by_colour.len());
             for (colour, members) in by_colour.iter().enumerate() {
                 let first = nodes.len();
-                nodes.extend_from_slice(&members[share(members.len(), thread, threads)]);
+                nodes.extend_from_slice(&members[share_range(members.len(), thread, threads)]);
                 colours.resize(nodes.len(), colour as u32);
                 of_thread.push(first..nodes.len());
             }
             stages.push(of_thread);
         }
-        nodes.extend(subdomain.other_nodes().map(|local| local as u32));
+        nodes.extend(subdomain.other_points().map(|local| local as u32));
         let mut rows = vec![NONE; nodes.len()];
         nodes.iter().enumerate().for_each(|(row, node)| rows[*node as usize] = row as u32);
         Self { nodes, rows, colours, stages }
     }
 
     /// Returns the number of rows that the rank owns.
-    pub fn owned(&self) -> usize {
+    pub fn owned_count(&self) -> usize {
         self.colours.len()
     }
 
@@ -162,7 +162,7 @@ fn colour_points(
     sequence: &[u32],
     choose: impl Fn(usize, u64) -> u32,
 ) -> Vec<u32> {
-    let mut colours = vec![NONE; subdomain.known_nodes()];
+    let mut colours = vec![NONE; subdomain.known_point_count()];
     for node in sequence {
         let mut used = 0;
         subdomain.visit_owned_neighbours(*node as usize, |other| {
@@ -178,7 +178,7 @@ fn colour_points(
 /// Returns the level of each mesh point: one more than the highest level of its neighbours that precede it in the
 /// sequence.
 fn levels(subdomain: &Subdomain, sequence: &[u32]) -> Vec<u32> {
-    let mut levels = vec![NONE; subdomain.known_nodes()];
+    let mut levels = vec![NONE; subdomain.known_point_count()];
     for node in sequence {
         let mut level = 0;
         subdomain.visit_owned_neighbours(*node as usize, |other| {
@@ -193,7 +193,7 @@ fn levels(subdomain: &Subdomain, sequence: &[u32]) -> Vec<u32> {
 
 /// Returns the mesh points in the order of E. Cuthill and J. McKee (1969), beginning at the first corner, reversed.
 fn reverse_cuthill_mckee(subdomain: &Subdomain, natural: &[u32]) -> Vec<u32> {
-    let mut found = vec![false; subdomain.known_nodes()];
+    let mut found = vec![false; subdomain.known_point_count()];
     let mut queue = VecDeque::new();
     let mut sequence = Vec::with_capacity(natural.len());
     let mut next = Vec::new();
@@ -235,11 +235,11 @@ mod tests {
     #[test]
     fn mesh_points_of_equal_colour_are_not_coupled() {
         let part = Subdomain::for_rank(Mesh { elements: [9, 6, 12] }, 1, [1, 1, 2]).unwrap();
-        let owned: Vec<usize> = part.owned_nodes().collect();
+        let owned: Vec<usize> = part.owned_points().collect();
         for order in EliminationOrder::ALL {
             for threads in [1, 3] {
                 let numbering = Numbering::new(&part, order, threads);
-                assert_eq!((numbering.owned(), numbering.threads()), (owned.len(), threads));
+                assert_eq!((numbering.owned_count(), numbering.threads()), (owned.len(), threads));
                 let mut nodes = numbering.nodes.clone();
                 nodes.sort_unstable();
                 assert!(nodes.iter().enumerate().all(|(i, node)| i == *node as usize));

@@ -9,7 +9,7 @@
 mod factorisation;
 mod pattern;
 
-use crate::array::{Array, SharedArray};
+use crate::array::{MappedArray, SharedArray};
 use crate::code::LoopCode;
 use crate::context::{ThreadContext, Threads};
 use crate::elasticity::element::invert;
@@ -32,7 +32,7 @@ const MAX_SHIFT: f64 = 100.0;
 #[derive(Debug)]
 pub(crate) struct Preconditioner {
     /// Inverses of the diagonal blocks, [`BLOCK`] numbers per row.
-    inverse: Array<f64>,
+    inverse: MappedArray<f64>,
     /// Factors below and above the diagonal; `None` for the diagonal preconditioner.
     factor: Option<[Blocks; 2]>,
     /// Shift of the diagonals with which all pivots are positive.
@@ -50,7 +50,7 @@ impl Preconditioner {
         rows: &Numbering,
         clock: &mut SetupClock,
     ) -> Result<Self, Failure> {
-        let inverse = SharedArray::<f64>::allocate(BLOCK * rows.owned())?;
+        let inverse = SharedArray::<f64>::allocate(BLOCK * rows.owned_count())?;
         clock.touch_untimed(threads, |context| {
             let own = rows.thread_rows(context.thread);
             // SAFETY: the rows belong to this thread.

@@ -15,11 +15,11 @@ pub(crate) use kernel::{LANES, backward, forward, scale};
 use serde::{Deserialize, Serialize};
 pub(crate) use sliced::{EmptySlices, SlicedRows};
 
-nodegauge_measure::names!(Storage, "storage", Bcsr = "bcsr", Sell = "sell");
+nodegauge_measure::names!(MatrixFormat, "storage", Bcsr = "bcsr", Sell = "sell");
 
 /// Storage format of a matrix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Storage {
+pub enum MatrixFormat {
     /// Consecutive block rows of different lengths.
     Bcsr,
     /// Slices of interleaved block rows; all rows of a slice are padded to the length of its longest row.

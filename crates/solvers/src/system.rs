@@ -1,16 +1,16 @@
 //! Linear system of a rank: the matrix in one of the storage formats, and the right-hand side. Each thread creates the
 //! rows that it uses.
 
-use crate::array::{Array, SharedArray, share};
+use crate::array::{MappedArray, SharedArray, share_range};
 use crate::code::LoopCode;
 use crate::context::Threads;
-use crate::elasticity::{Assembler, NodeKinds, Problem, RowMaker, Subdomain};
+use crate::elasticity::{Assembler, PointKinds, Problem, RowMaker, Subdomain};
 use crate::order::Numbering;
 use crate::setup_clock::SetupClock;
 use crate::sparse::{
-    BlockRow, Blocks, EmptySlices, LANES, SharedBlocks, SlicedRows, Storage, stream_blocks,
+    BlockRow, Blocks, EmptySlices, LANES, MatrixFormat, SharedBlocks, SlicedRows, stream_blocks,
 };
-use nodegauge_kernels::fence_streams;
+use nodegauge_kernels::fence_nontemporal_stores;
 use nodegauge_measure::Failure;
 use nodegauge_os::is_end_requested;
 
@@ -24,10 +24,10 @@ pub(crate) enum Matrix {
 
 impl Matrix {
     /// Returns the storage format.
-    pub fn storage(&self) -> Storage {
+    pub fn storage(&self) -> MatrixFormat {
         match self {
-            Self::Bcsr(_) => Storage::Bcsr,
-            Self::Sell(_) => Storage::Sell,
+            Self::Bcsr(_) => MatrixFormat::Bcsr,
+            Self::Sell(_) => MatrixFormat::Sell,
         }
     }
 
@@ -57,7 +57,7 @@ impl Matrix {
                 // SAFETY: each thread uses its own slices only.
                 unsafe { part.fill(code, slice, &of_lanes) };
             }
-            fence_streams();
+            fence_nontemporal_stores();
         })?;
         check_end_request()?;
         Ok(Self::from_slices(parts))
@@ -98,7 +98,7 @@ impl Matrix {
                 Self::Sell(parts) => parts[thread].bytes(),
             })
             .sum();
-        stored + 8 * 3 * (rows.nodes.len() + rows.owned())
+        stored + 8 * 3 * (rows.nodes.len() + rows.owned_count())
     }
 }
 
@@ -108,7 +108,7 @@ pub(crate) struct System {
     pub subdomain: Subdomain,
     pub rows: Numbering,
     /// Right-hand side, three numbers per mesh point; the memory is first touched by the thread that owns the row.
-    pub rhs: Array<f64>,
+    pub rhs: MappedArray<f64>,
     /// Number of blocks without padding.
     pub blocks: usize,
 }
@@ -165,22 +165,22 @@ impl System {
         clock: &mut SetupClock,
     ) -> Result<AssembledSystem, Failure> {
         let assembler = Assembler::new(&subdomain, problem).map_err(Failure::usage)?;
-        let kinds = SharedArray::<u8>::allocate(subdomain.known_nodes())?;
-        let lengths = SharedArray::<u32>::allocate(rows.owned())?;
-        let rhs = SharedArray::<f64>::allocate(3 * rows.owned())?;
+        let kinds = SharedArray::<u8>::allocate(subdomain.known_point_count())?;
+        let lengths = SharedArray::<u32>::allocate(rows.owned_count())?;
+        let rhs = SharedArray::<f64>::allocate(3 * rows.owned_count())?;
         let count = threads.count();
         clock.touch_untimed(threads, |context| {
             let own = rows.thread_rows(context.thread);
             // SAFETY: the rows and the share of the nodes belong to this thread.
             unsafe {
-                kinds.touch(share(kinds.len(), context.thread, count));
+                kinds.touch(share_range(kinds.len(), context.thread, count));
                 lengths.touch(own.clone());
                 rhs.touch(3 * own.start..3 * own.end);
             }
         })?;
-        let all_kinds = NodeKinds::default();
+        let all_kinds = PointKinds::default();
         threads.run_and_collect(|context| {
-            let nodes = share(kinds.len(), context.thread, count);
+            let nodes = share_range(kinds.len(), context.thread, count);
             // SAFETY: each thread has its own part.
             let own_kinds = unsafe { kinds.slice_mut(nodes.clone()) };
             assembler.classify(&all_kinds, nodes, own_kinds);
@@ -238,7 +238,7 @@ impl System {
                     unsafe { parts[context.thread].fill(code, slice, &of_lanes) };
                 }
             }
-            fence_streams();
+            fence_nontemporal_stores();
         })?;
         check_end_request()?;
         let blocks = blocks.into_blocks();
@@ -249,10 +249,10 @@ impl System {
     }
 
     /// Returns the largest difference between `x` and the exact displacements, divided by the largest displacement.
-    pub fn error(&self, x: &[f64], problem: &dyn Problem) -> f64 {
+    pub fn relative_error(&self, x: &[f64], problem: &dyn Problem) -> f64 {
         let mut worst = 0.0_f64;
         let mut largest = 0.0_f64;
-        for (row, local) in self.rows.nodes[..self.rows.owned()].iter().enumerate() {
+        for (row, local) in self.rows.nodes[..self.rows.owned_count()].iter().enumerate() {
             let mesh = self.subdomain.mesh;
             let at = mesh.point(self.subdomain.node(*local as usize));
             let displacement = problem.exact(at, mesh.far_corner());

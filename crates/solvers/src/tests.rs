@@ -3,14 +3,14 @@
 use crate::cg::{LoopCodes, Solver, SolverEnd, SolverState, StopLimits};
 use crate::code::LoopCode;
 use crate::context::ThreadContext;
-use crate::elasticity::{Material, Mesh, Problem, Stretch, Subdomain};
+use crate::elasticity::{Material, Mesh, Problem, StretchedBox, Subdomain};
 use crate::halo::{Halo, Ranks, SharedHalo, SingleRank};
 use crate::order::{EliminationOrder, Numbering};
 use crate::precondition::Preconditioner;
 use crate::setup_clock::SetupClock;
-use crate::sparse::Storage;
+use crate::sparse::MatrixFormat;
 use crate::system::{AssembledSystem, Matrix, System};
-use nodegauge_team::{Interrupt, Team};
+use nodegauge_team::{InterruptCheck, Team};
 use std::f64::consts::PI;
 
 const TIGHT: StopLimits = StopLimits { residual: 1e-11, iterations: 5000 };
@@ -65,15 +65,15 @@ struct Case<'a> {
     problem: &'a dyn Problem,
     /// Order of elimination; `None` for the diagonal preconditioner.
     order: Option<EliminationOrder>,
-    storage: Storage,
+    storage: MatrixFormat,
     threads: usize,
 }
 
 const SMALL: Case<'_> = Case {
     elements: [4, 3, 5],
-    problem: &Stretch,
+    problem: &StretchedBox,
     order: Some(EliminationOrder::Multicolour),
-    storage: Storage::Bcsr,
+    storage: MatrixFormat::Bcsr,
     threads: 2,
 };
 
@@ -91,7 +91,7 @@ fn solve(case: Case<'_>, tolerance: StopLimits) -> TestSolution {
     let whole = Subdomain::whole_mesh(Mesh { elements: case.elements });
     let rows = Numbering::new(&whole, case.order.unwrap_or(EliminationOrder::Domain), case.threads);
     let mut clock = SetupClock::start();
-    let is_sliced = case.storage == Storage::Sell;
+    let is_sliced = case.storage == MatrixFormat::Sell;
     let AssembledSystem { system, blocks, sliced } =
         System::assemble(&mut team, whole, rows, case.problem, is_sliced, &mut clock).unwrap();
     let preconditioner = match case.order {
@@ -105,7 +105,7 @@ fn solve(case: Case<'_>, tolerance: StopLimits) -> TestSolution {
     let mut solver =
         Solver::new(&mut team, &system, &matrix, &preconditioner, &SingleRank, codes(true))
             .unwrap();
-    let mut state = solver.start();
+    let mut state = solver.initial_state();
     while state.end.is_none() {
         let timed = team.run_timed(|member, laps| {
             // SAFETY: every thread of the team has its own context, and no other code uses the solver.
@@ -123,7 +123,7 @@ fn solve(case: Case<'_>, tolerance: StopLimits) -> TestSolution {
     for (row, node) in system.rows.nodes.iter().enumerate() {
         x[3 * *node as usize..][..3].copy_from_slice(&solver.solution()[3 * row..3 * row + 3]);
     }
-    let error = system.error(solver.solution(), case.problem);
+    let error = system.relative_error(solver.solution(), case.problem);
     TestSolution { state, x, error, true_residual: solver.true_residual(&mut team).unwrap() }
 }
 
@@ -146,7 +146,7 @@ fn error_decreases_with_square_of_edge_length() {
 #[test]
 fn linear_problem_is_solved_exactly() {
     for order in EliminationOrder::ALL.map(Some).into_iter().chain([None]) {
-        for storage in [Storage::Bcsr, Storage::Sell] {
+        for storage in [MatrixFormat::Bcsr, MatrixFormat::Sell] {
             for threads in [1, 2] {
                 let elements = [3, 2, 4];
                 let solved = solve(Case { elements, order, storage, threads, ..SMALL }, TIGHT);
@@ -167,7 +167,7 @@ fn solution_matches_dense_cholesky() {
     let assembler = crate::elasticity::Assembler::new(&whole, &Waves).unwrap();
     let n = 3 * whole.mesh.point_count();
     let (mut a, mut b) = (vec![vec![0.0; n]; n], vec![0.0; n]);
-    for local in whole.owned_nodes() {
+    for local in whole.owned_points() {
         let node = whole.node(local);
         let row = assembler.row(node);
         for i in 0..3 {
@@ -209,7 +209,7 @@ fn repeated_solves_give_identical_results() {
         (EliminationOrder::Multicolour, 2),
         (EliminationOrder::Levels, 2),
     ] {
-        let case = Case { order: Some(order), threads, storage: Storage::Sell, ..SMALL };
+        let case = Case { order: Some(order), threads, storage: MatrixFormat::Sell, ..SMALL };
         let bits = || solve(case, TIGHT).x.into_iter().map(f64::to_bits).collect::<Vec<u64>>();
         let first = bits();
         assert!((0..3).all(|_| bits() == first), "{order:?}");
@@ -246,7 +246,7 @@ fn iteration_count_depends_on_elimination_order() {
 fn assembled_slices_equal_converted_blocks() {
     const THREADS: usize = 3;
     let mut team = Team::start(&vec![Vec::new(); THREADS]).unwrap();
-    let problems: [&dyn Problem; 2] = [&Stretch, &Waves];
+    let problems: [&dyn Problem; 2] = [&StretchedBox, &Waves];
     for (order, problem) in
         EliminationOrder::ALL.into_iter().flat_map(|order| problems.map(|each| (order, each)))
     {
@@ -284,16 +284,16 @@ fn failed_convergence_has_reason() {
     struct NanForce;
     impl Problem for NanForce {
         fn material(&self) -> Material {
-            Stretch.material()
+            StretchedBox.material()
         }
         fn fixed(&self, at: [f64; 3], far: [f64; 3]) -> [Option<f64>; 3] {
-            Stretch.fixed(at, far)
+            StretchedBox.fixed(at, far)
         }
         fn force(&self, _: [f64; 3]) -> Option<[f64; 3]> {
             Some([f64::NAN, 0.0, 0.0])
         }
         fn exact(&self, at: [f64; 3], far: [f64; 3]) -> [f64; 3] {
-            Stretch.exact(at, far)
+            StretchedBox.exact(at, far)
         }
     }
     let odd = solve(Case { problem: &NanForce, ..SMALL }, TIGHT);
@@ -303,11 +303,11 @@ fn failed_convergence_has_reason() {
 /// Compares ranks in processes with threads: both must give the same results in the same number of iterations.
 #[test]
 fn all_ranks_reach_the_same_accurate_solution() {
-    use nodegauge_placement::{Bind, MemoryPolicy, Placement, RankPlace, pin};
+    use nodegauge_placement::{Binding, MemoryPolicy, Placement, RankPlace, pin};
     let mesh = Mesh { elements: [5, 4, 6] };
     let cpus = pin::current_affinity().unwrap();
     let place = |rank: u32| {
-        let placement = Placement::new(Bind::None, "test", vec![cpus.clone()]);
+        let placement = Placement::new(Binding::None, "test", vec![cpus.clone()]);
         RankPlace { rank: Some(rank), placement, memory: MemoryPolicy::Local }
     };
     let places: Vec<RankPlace> = (0..4).map(place).collect();
@@ -319,7 +319,7 @@ fn all_ranks_reach_the_same_accurate_solution() {
         let ranks = shared.rank_access(member.index);
         let halo = ranks.halo(&part, &rows);
         let mut clock = SetupClock::start();
-        let made = System::assemble(&mut context, part, rows, &Stretch, false, &mut clock);
+        let made = System::assemble(&mut context, part, rows, &StretchedBox, false, &mut clock);
         let AssembledSystem { system, blocks, .. } = made.unwrap();
         let factor = Preconditioner::incomplete_factorisation(
             &mut context,
@@ -332,13 +332,14 @@ fn all_ranks_reach_the_same_accurate_solution() {
         let mut solver =
             Solver::new(&mut context, &system, &matrix, &factor, &halo, codes(false)).unwrap();
         // SAFETY: the rank has one thread, and all ranks make the same calls.
-        let (state, _) = unsafe { solver.advance(&context, laps, solver.start(), 1000, TIGHT) };
-        let error = system.error(solver.solution(), &Stretch);
+        let (state, _) =
+            unsafe { solver.advance(&context, laps, solver.initial_state(), 1000, TIGHT) };
+        let error = system.relative_error(solver.solution(), &StretchedBox);
         let residual = solver.true_residual(&mut context).unwrap();
         (state.iterations, state.residual.to_bits(), error, residual, halo.bytes())
     };
     // SAFETY: the job allocates, makes system calls and waits only at the barrier of the ranks.
-    let timed = unsafe { nodegauge_team::ranks::run_timed(&places, Interrupt::never(), job) };
+    let timed = unsafe { nodegauge_team::ranks::run_timed(&places, InterruptCheck::never(), job) };
     let made = timed.unwrap().results;
     for (iterations, bits, error, residual, bytes) in &made {
         assert_eq!((*iterations, *bits), (made[0].0, made[0].1));

@@ -5,13 +5,13 @@ use nodegauge_kernels::{Isa, dispatched};
 use nodegauge_measure::Failure;
 use nodegauge_measure::samples::Sample;
 use nodegauge_team::mpi::{self, World};
-use nodegauge_team::{Interrupt, Member, TeamError, WorkerPool, stopping_check};
+use nodegauge_team::{InterruptCheck, Member, TeamError, WorkerPool, stopping_check};
 use std::array::from_fn;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Operations per point: two multiplications, two additions, one division.
-pub const FLOPS: f64 = 5.0;
+pub const FLOPS_PER_POINT: f64 = 5.0;
 /// Number of parallel partial sums. Eight vectors of four hide the latency of additions, so that the divider limits
 /// the rate.
 const LANES: usize = 32;
@@ -51,12 +51,12 @@ impl TrapezoidLoop {
 
     /// Returns the part of the integral that worker `index` of `count` workers computes. The integral has `points`
     /// intervals.
-    pub fn share(self, points: u64, index: usize, count: usize) -> f64 {
-        self.interruptible_share(&AtomicBool::new(false), points, index, count)
+    pub fn partial_integral(self, points: u64, index: usize, count: usize) -> f64 {
+        self.interruptible_partial_integral(&AtomicBool::new(false), points, index, count)
     }
 
-    /// Computes the same as [`Self::share`], but returns an incomplete sum as soon as `stop` is set.
-    pub fn interruptible_share(
+    /// Computes the same as [`Self::partial_integral`], but returns an incomplete sum as soon as `stop` is set.
+    pub fn interruptible_partial_integral(
         self,
         stop: &AtomicBool,
         points: u64,
@@ -77,7 +77,7 @@ impl TrapezoidLoop {
     ///
     /// # Errors
     /// Fails if a worker fails.
-    pub fn sample(
+    pub fn take_sample(
         self,
         pool: &mut WorkerPool<'_>,
         at: usize,
@@ -89,7 +89,7 @@ impl TrapezoidLoop {
         let mut ask = stopping_check(interrupted, &stop);
         // SAFETY: the job computes and synchronises only at the barrier of the workers.
         let made = unsafe {
-            pool.sample(at, Interrupt::when(&mut ask), |member, laps| {
+            pool.sample(at, InterruptCheck::when(&mut ask), |member, laps| {
                 laps.time(|| self.repeated_share(member, points, sums, &stop))
             })
         };
@@ -109,7 +109,7 @@ impl TrapezoidLoop {
     ///
     /// # Errors
     /// Fails if a rank fails.
-    pub fn follow(self, world: &World, points: u64, sums: u64) -> Result<(), Failure> {
+    pub fn compute_as_follower(self, world: &World, points: u64, sums: u64) -> Result<(), Failure> {
         let stop = AtomicBool::new(false);
         mpi::run_timed(world, |member, laps| {
             laps.time(|| self.repeated_share(member, points, sums, &stop))
@@ -121,7 +121,12 @@ impl TrapezoidLoop {
     fn repeated_share(self, member: &Member<'_>, points: u64, sums: u64, stop: &AtomicBool) -> u64 {
         let mut share = 0.0;
         for _ in 0..sums {
-            share = self.interruptible_share(stop, black_box(points), member.index, member.count);
+            share = self.interruptible_partial_integral(
+                stop,
+                black_box(points),
+                member.index,
+                member.count,
+            );
             member.barrier();
         }
         f64::to_bits(share)
@@ -198,7 +203,7 @@ mod tests {
     fn trapezoid_sum_is_pi_within_bound() {
         for rule in TrapezoidLoop::available() {
             for points in [1, 2, 31, 33, 1000, 4097, 1_000_000] {
-                let pi = rule.share(points, 0, 1);
+                let pi = rule.partial_integral(points, 0, 1);
                 assert!((pi - PI).abs() <= max_error(points), "{rule:?} {points}: {pi}");
                 // Error of the rule without rounding errors.
                 let left = 1.0 / (6.0 * (points as f64).powi(2));
@@ -218,7 +223,7 @@ mod tests {
         #[test]
         fn worker_shares_sum_to_whole(points in 1u64..200_000, count in 1usize..9) {
             let rule = TrapezoidLoop::detect();
-            let sum: f64 = (0..count).map(|index| rule.share(points, index, count)).sum();
+            let sum: f64 = (0..count).map(|index| rule.partial_integral(points, index, count)).sum();
             prop_assert!((sum - PI).abs() <= max_error(points), "{sum}");
         }
     }

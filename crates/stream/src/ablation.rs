@@ -11,26 +11,26 @@
 use crate::GAUGE;
 use crate::arrangement::{self, Arrangement, PreparedTarget, TargetSetup};
 use crate::config::{ExplainConfig, StreamAgreement};
-use crate::kernels::{self, Kernel, KernelShape, Loop, Prefetch, SideBySide, Stores};
-use crate::point::{StreamPoint, native_loops};
+use crate::kernels::{self, Kernel, KernelShape, Loop, Prefetch, SideBySidePages, Stores};
+use crate::point::{StreamTarget, native_loops};
 use crate::prediction::{self, ArraysCost};
 use crate::result::unchecked_in_words;
 use crate::size::ArraySize;
 use crate::size::check::SizeCheck;
 use crate::target::TargetConfig;
-use crate::tuner::{self, Breadth, LoopConstraints};
+use crate::tuner::{self, LoopConstraints, SearchBreadth};
 use nodegauge_analysis::expect::PossibleFigures;
 use nodegauge_analysis::ratio::bests::{self, Ratio};
 use nodegauge_analysis::ratio::paired::{CountingRounds, SelectedRounds};
 use nodegauge_arena::{ArrayLayout, RequestedPages};
 use nodegauge_gauge::series::{Series, lost_in_words};
-use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
+use nodegauge_gauge::{ExpectedCost, MeasuredNode, PlannedRun};
 use nodegauge_machine::Topology;
 use nodegauge_measure::quantity::{count_in_words, number_form};
-use nodegauge_measure::record::{Category, Measurement, Quoted, Status, Validity};
+use nodegauge_measure::record::{Category, Measurement, QuotedStatistic, Status, Validity};
 use nodegauge_measure::samples;
 use nodegauge_measure::samples::Sample;
-use nodegauge_measure::schedule::{Limits, PredictedTime, Turn, policy};
+use nodegauge_measure::schedule::{PredictedTime, RunLimits, Turn, policy};
 use nodegauge_measure::{
     Bytes, BytesPerSec, Failure, Notice, NoticeId, Observer, Outcome, Seconds, Unit,
 };
@@ -78,7 +78,7 @@ impl PlannedRun for AblationPlan {
         self.0.expected_cost(MAX_POINTS)
     }
 
-    fn figures(&self, _: &Site) -> Vec<PossibleFigures> {
+    fn possible_figures(&self, _: &MeasuredNode) -> Vec<PossibleFigures> {
         vec![PossibleFigures::new(
             GAUGE,
             TEST,
@@ -87,7 +87,11 @@ impl PlannedRun for AblationPlan {
         )]
     }
 
-    fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
+    fn run(
+        self: Box<Self>,
+        site: &MeasuredNode,
+        observer: &mut dyn Observer,
+    ) -> Result<Outcome, Failure> {
         let mut arrangement = self.0;
         let limits = arrangement.limits();
         let reported = admit(site, &mut arrangement, &limits, observer)?;
@@ -95,8 +99,8 @@ impl PlannedRun for AblationPlan {
         let asked = arrangement.options.arrays.constraints();
         let prefetch = asked.prefetch.or(Some(Prefetch::Off));
         let constraints = LoopConstraints { prefetch, ..asked };
-        let shapes = tuner::candidate_shapes(constraints, Breadth::Likely);
-        let make = &mut |of: &Arrangement| of.prepare_point();
+        let shapes = tuner::candidate_shapes(constraints, SearchBreadth::Likely);
+        let make = &mut |of: &Arrangement| of.prepare_stream_target();
         let mut set_up =
             TargetSetup { make, target: |it| it, count: MAX_POINTS as u32, may_grow: true };
         let mut best = set_up.run(&arrangement, &limits, observer)?;
@@ -105,7 +109,7 @@ impl PlannedRun for AblationPlan {
         let chosen =
             tuner::choose(&mut best.target, &shapes, deadline, || observer.is_interrupted())?;
         let choosing = limits.elapsed() - begun_choosing;
-        arrangement.notices.push(arrangement::chosen_notice(&chosen));
+        arrangement.notices.push(arrangement::loop_choice_notice(&chosen));
         let best = arrangement.check_size(site, best, &mut set_up, limits, observer)?;
         let PreparedTarget { target: best, check, .. } = best;
 
@@ -121,7 +125,7 @@ impl PlannedRun for AblationPlan {
                 points.iter().position(|point| point.config().is_arranged_like(&step.config));
             if known.is_none() {
                 observer.check_interrupt()?;
-                points.push(StreamPoint::prepare(step.config.clone())?);
+                points.push(StreamTarget::prepare(step.config.clone())?);
             }
             let loops = native_loops(&step.config.kernels, step.config.element)?;
             cells.push((known.unwrap_or(points.len() - 1), loops));
@@ -132,7 +136,7 @@ impl PlannedRun for AblationPlan {
         cells.extend(copy.map(|_| (0, vec![Loop::Memcpy(points[0].config().element)])));
 
         let setup_time = limits.elapsed();
-        let limits = Limits { reserve: (setup_time - begun) / 2, ..limits };
+        let limits = RunLimits { reserve: (setup_time - begun) / 2, ..limits };
         observer.begin_phase("measuring all steps, interleaved");
         let mut series = Series::new(policy::EXPLAIN, limits, cells.len());
         let mut pass = |(point, loops): &(usize, Vec<Loop>)| {
@@ -144,7 +148,7 @@ impl PlannedRun for AblationPlan {
         // A complete round is required for the factors, even if the run is late.
         series.remeasure(&series.unmeasured_cells(), 1, &mut turn, observer);
         let measuring = limits.elapsed() - setup_time;
-        let mut alone = Series::new(policy::EXPLAIN_END, limits, 1);
+        let mut alone = Series::new(policy::EXPLAIN_LAST_STEP, limits, 1);
         // The factors end at the first step that failed.
         let kept = (0..steps.len()).find(|step| series.cell_failure(*step).is_some());
         let kept = kept.unwrap_or(steps.len());
@@ -217,27 +221,27 @@ impl PlannedRun for AblationPlan {
         measurements.extend(failed.map(|(failure, step)| lost(step, failure)));
         measurements.extend(lost_copy.map(|failure| {
             let m = Measurement::new(GAUGE, TEST, MEMCPY, Unit::Factor);
-            m.without_value(lost_in_words(failure)).category(Category::Reference)
+            m.without_value(lost_in_words(failure)).with_category(Category::Reference)
         }));
         arrangement.notices.extend(not_concluded(steps.get(kept + 1..).unwrap_or_default()));
         let mut outcome = Outcome { measurements, ..Outcome::default() };
         outcome.notices = arrangement.notices;
-        series.end(&mut outcome);
+        series.store_end(&mut outcome);
         Ok(outcome)
     }
 }
 
 /// True if all threads of a point are bound.
-fn is_bound(point: &StreamPoint) -> bool {
+fn is_bound(point: &StreamTarget) -> bool {
     point.config().places.iter().all(|place| !place.is_empty())
 }
 
 /// Predicts the time of the steps to the configuration of `arrangement`, and shortens the arrays if the time is short.
 /// The number of steps is not reduced, because the total factor is the product of all of them.
 fn admit(
-    site: &Site,
+    site: &MeasuredNode,
     arrangement: &mut Arrangement,
-    limits: &Limits,
+    limits: &RunLimits,
     observer: &mut dyn Observer,
 ) -> Result<String, Failure> {
     // The steps that differ only in their loops are not known yet, but need no arrays of their own.
@@ -261,7 +265,7 @@ fn lost(step: &Step, failure: &Failure) -> Measurement {
         step_options: Some(step.options.clone()),
         ..ExplainConfig::default()
     };
-    let m = Measurement::new(GAUGE, TEST, step.name, Unit::Factor).config(&config);
+    let m = Measurement::new(GAUGE, TEST, step.name, Unit::Factor).with_config(&config);
     m.without_value(lost_in_words(failure))
 }
 
@@ -472,7 +476,7 @@ impl MeasuredSteps<'_> {
                 to: Some(BytesPerSec(rate)),
                 ..ExplainConfig::default()
             };
-            self.figure(MEMCPY, (ratio, by_round), memcpy_config).category(Category::Reference)
+            self.figure(MEMCPY, (ratio, by_round), memcpy_config).with_category(Category::Reference)
         }));
         figures
     }
@@ -492,9 +496,9 @@ impl MeasuredSteps<'_> {
             ..config
         };
         Measurement::new(GAUGE, TEST, name, Unit::Factor)
-            .with_samples(Quoted::Single, by_round)
-            .value(Quoted::Single, ratio.value)
-            .config(&config)
+            .with_samples(QuotedStatistic::Single, by_round)
+            .with_value(QuotedStatistic::Single, ratio.value)
+            .with_config(&config)
             .with_validity(self.validity())
     }
 
@@ -502,26 +506,28 @@ impl MeasuredSteps<'_> {
         let mut validity = Validity::valid();
         if let Some(wrong) = &self.wrong {
             let reason = format!("wrong values in the arrays: {wrong}");
-            validity.invalid(reason);
+            validity.mark_invalid(reason);
         }
         if let Some(failure) = self.unchecked {
-            validity.suspect(unchecked_in_words(failure));
+            validity.mark_suspect(unchecked_in_words(failure));
         }
         if self.size.follows_rule == Some(false) {
             let reason =
                 "the arrays are smaller than STREAM's rule requires and may fit in a cache";
-            validity.suspect(reason);
+            validity.mark_suspect(reason);
         }
-        if let Some(doubt) = self.check.and_then(|check| check.doubt()) {
-            validity.suspect(doubt);
+        if let Some(doubt) = self.check.and_then(|check| check.cache_doubt()) {
+            validity.mark_suspect(doubt);
         }
         if !self.settled {
-            validity.suspect("too few rounds belong to one regime, so rounds of all regimes count");
+            validity.mark_suspect(
+                "too few rounds belong to one regime, so rounds of all regimes count",
+            );
         }
         let rounds = self.rounds.len();
         if rounds < MIN_ROUNDS {
             let count = number_form(rounds, "counts", "count");
-            validity.suspect(format!(
+            validity.mark_suspect(format!(
                 "only {} {count}: the best of fewer than {MIN_ROUNDS} depends on chance; {}",
                 count_in_words(rounds, "round"),
                 remedy(self.enough)
@@ -562,7 +568,7 @@ fn steps(
         isa: kernels::available_isas()[0],
         stores: Stores::Regular,
         unroll: 4,
-        side_by_side: SideBySide::ONE,
+        side_by_side: SideBySidePages::ONE,
         prefetch: Prefetch::Off,
     };
     let all_cpus = topology.allowed_threads().count();
@@ -615,7 +621,7 @@ fn steps(
     let tried = "vector width and unroll chosen by trial for each kernel";
     add("loop", ["plain", "fastest in a trial"], tried, &|c| {
         c.kernels.clone_from(&best.kernels);
-        c.kernels.iter_mut().for_each(|(_, shape)| shape.side_by_side = SideBySide::ONE);
+        c.kernels.iter_mut().for_each(|(_, shape)| shape.side_by_side = SideBySidePages::ONE);
     });
     let traversed = "pages side by side where that is faster";
     add("side_by_side", ["one page", "several where faster"], traversed, &|c| {

@@ -9,20 +9,20 @@ pub(crate) use sizing::{PreparedTarget, TargetSetup, shown_kernel_index};
 
 use crate::GAUGE;
 use crate::kernels::{Kernel, KernelShape, Prefetch, Stores};
-use crate::point::StreamPoint;
-use crate::ranks::{RanksPoint, SharedStreamCoordinator};
+use crate::point::StreamTarget;
+use crate::ranks::{RanksTarget, SharedStreamCoordinator};
 use crate::size::{self, ArraySize, SizeConditions, SizeSpec};
 use crate::target::Target;
 use crate::target::TargetConfig;
-use crate::tuner::{self, Breadth, ChosenLoops};
+use crate::tuner::{self, ChosenLoops, SearchBreadth};
 use nodegauge_analysis::expect::PossibleFigures;
 use nodegauge_arena::ArenaError;
 use nodegauge_arena::ArrayLayout;
 use nodegauge_arena::supply::{available_memory, default_pages};
-use nodegauge_gauge::{ExpectedCost, Site};
+use nodegauge_gauge::{ExpectedCost, MeasuredNode};
 
 use nodegauge_measure::quantity::count_in_words;
-use nodegauge_measure::schedule::Limits;
+use nodegauge_measure::schedule::RunLimits;
 use nodegauge_measure::stream_rule::CacheCapacity;
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Unit, clock, notice};
 use nodegauge_placement::{MemoryPolicy, Placement, PlacementRequest, RankPlan};
@@ -55,7 +55,7 @@ impl Arrangement {
     /// # Errors
     /// Fails if threads or arrays do not fit, and if the requested loops do not exist.
     pub fn new(
-        site: &Site,
+        site: &MeasuredNode,
         request: &PlacementRequest,
         options: StreamOptions,
         mut notices: Vec<Notice>,
@@ -75,7 +75,7 @@ impl Arrangement {
     /// # Errors
     /// Fails if the arrays do not fit, and if the requested loops do not exist.
     pub fn for_ranks(
-        site: &Site,
+        site: &MeasuredNode,
         ranks: RankPlan,
         options: StreamOptions,
     ) -> Result<Self, Failure> {
@@ -142,32 +142,32 @@ impl Arrangement {
     }
 
     /// Returns STREAM's figures for the planned kernels.
-    pub(crate) fn figures(&self, site: &Site) -> Vec<PossibleFigures> {
+    pub(crate) fn possible_figures(&self, site: &MeasuredNode) -> Vec<PossibleFigures> {
         stream_figures(&self.options.arrays.kernels, site)
     }
 
     /// Returns the limits of time and samples. The time starts with this call.
-    pub(crate) fn limits(&self) -> Limits {
-        Limits::from_budget(self.options.budget, self.options.samples)
+    pub(crate) fn limits(&self) -> RunLimits {
+        RunLimits::from_budget(self.options.budget, self.options.samples)
     }
 
     /// Prepares the configuration in this process.
-    pub(crate) fn prepare_point(&self) -> Result<StreamPoint, ArenaError> {
-        StreamPoint::prepare(self.configs[0].clone())
+    pub(crate) fn prepare_stream_target(&self) -> Result<StreamTarget, ArenaError> {
+        StreamTarget::prepare(self.configs[0].clone())
     }
 
     /// Prepares the configuration in this process or in the ranks of `coordinator`.
     pub(crate) fn prepare_target(
         &self,
-        site: &Site,
+        site: &MeasuredNode,
         coordinator: Option<&SharedStreamCoordinator>,
     ) -> Result<Box<dyn Target>, ArenaError> {
         Ok(match self.ranks.as_ref().zip(coordinator) {
             Some((ranks, coordinator)) => {
                 let configs = self.configs.clone();
-                Box::new(RanksPoint::prepare(coordinator, &site.topology, ranks, configs)?)
+                Box::new(RanksTarget::prepare(coordinator, &site.topology, ranks, configs)?)
             }
-            None => Box::new(self.prepare_point()?),
+            None => Box::new(self.prepare_stream_target()?),
         })
     }
 
@@ -190,7 +190,7 @@ impl Arrangement {
         deadline: Instant,
         observer: &mut dyn Observer,
     ) -> Result<Option<ChosenLoops>, Failure> {
-        let shapes = allowed_loops(&self.options, Breadth::Likely)?;
+        let shapes = allowed_loops(&self.options, SearchBreadth::Likely)?;
         let loops = &self.options.loops;
         let kernels = &self.options.arrays.kernels;
         let is_open = kernels.iter().any(|kernel| loops.iter().all(|(known, _)| known != kernel));
@@ -206,7 +206,7 @@ impl Arrangement {
             observer.report_progress(gone / (deadline - begun).as_secs_f64(), "");
             observer.is_interrupted()
         })?;
-        self.notices.push(chosen_notice(&chosen));
+        self.notices.push(loop_choice_notice(&chosen));
         Ok(Some(chosen))
     }
 }
@@ -232,7 +232,7 @@ fn whole_policy(ranks: &RankPlan) -> MemoryPolicy {
 
 /// Returns the size of all caches that may hold data of the threads between two passes: the last-level caches of their
 /// CPUs, and the memory-side caches of their NUMA nodes.
-pub(crate) fn caches_in_use(site: &Site, placement: &Placement) -> CacheCapacity {
+pub(crate) fn caches_in_use(site: &MeasuredNode, placement: &Placement) -> CacheCapacity {
     let cpus = placement.cpus();
     let mut cache_bytes = 0;
     for node in &site.machine.numa_nodes {
@@ -244,7 +244,11 @@ pub(crate) fn caches_in_use(site: &Site, placement: &Placement) -> CacheCapacity
 }
 
 /// Returns the properties of the machine that determine the length of the arrays.
-fn size_conditions(site: &Site, placement: &Placement, options: &StreamOptions) -> SizeConditions {
+fn size_conditions(
+    site: &MeasuredNode,
+    placement: &Placement,
+    options: &StreamOptions,
+) -> SizeConditions {
     SizeConditions {
         gauge: GAUGE,
         arrays: options.array_count(),
@@ -259,14 +263,14 @@ fn size_conditions(site: &Site, placement: &Placement, options: &StreamOptions) 
 /// # Errors
 /// Fails if the arrays do not fit, and if the requested loops do not exist.
 pub fn plan(
-    site: &Site,
+    site: &MeasuredNode,
     placement: &Placement,
     options: &StreamOptions,
 ) -> Result<(ArraySize, TargetConfig), Failure> {
     let machine = &site.machine;
     let conditions = size_conditions(site, placement, options);
     let size = size::choose(options.arrays.size, options.arrays.element, &conditions)?;
-    let shapes = allowed_loops(options, Breadth::Likely)?;
+    let shapes = allowed_loops(options, SearchBreadth::Likely)?;
     let mut loops = Vec::new();
     for kernel in &options.arrays.kernels {
         loops.push((*kernel, loop_for(*kernel, options, &shapes)));
@@ -291,7 +295,7 @@ pub fn plan(
 /// Returns the loops that the options allow.
 pub(crate) fn allowed_loops(
     options: &StreamOptions,
-    breadth: Breadth,
+    breadth: SearchBreadth,
 ) -> Result<Vec<KernelShape>, Failure> {
     let shapes = tuner::candidate_shapes(options.arrays.constraints(), breadth);
     match (options.arrays.prefetch, options.arrays.side_by_side, options.arrays.stores) {
@@ -335,7 +339,7 @@ fn names(kernels: &[Kernel]) -> String {
 
 /// Returns the notice about the choice of loops: the loops, the lead of each over the second best, and the loops that
 /// were not tried.
-pub(crate) fn chosen_notice(chosen: &ChosenLoops) -> Notice {
+pub(crate) fn loop_choice_notice(chosen: &ChosenLoops) -> Notice {
     let tried = chosen.tried.len();
     let untried = chosen.untried.len();
     let among = match (tried, untried) {
@@ -357,8 +361,8 @@ pub(crate) fn chosen_notice(chosen: &ChosenLoops) -> Notice {
         let kernels: Vec<Kernel> = not_told.iter().map(|(kernel, _)| *kernel).collect();
         parts.push(format!("not distinguishable from the second best: {}", names(&kernels)));
     }
-    if !chosen.regular_by_default.is_empty() {
-        let kernels = names(&chosen.regular_by_default);
+    if !chosen.nontemporal_by_default.is_empty() {
+        let kernels = names(&chosen.nontemporal_by_default);
         parts.push(format!(
             "non-temporal stores although regular stores led, because not all non-temporal loops were tried: {kernels}"
         ));
@@ -413,7 +417,7 @@ pub(crate) fn loops_in_words(chosen: &[(Kernel, KernelShape)]) -> String {
 }
 
 /// Returns STREAM's figures for `kernels`.
-pub(crate) fn stream_figures(kernels: &[Kernel], site: &Site) -> Vec<PossibleFigures> {
+pub(crate) fn stream_figures(kernels: &[Kernel], site: &MeasuredNode) -> Vec<PossibleFigures> {
     let limited = nodegauge_machine::node_bandwidth(&site.machine, &[]).is_some();
     let names = kernels.iter().map(|kernel| kernel.name());
     vec![
@@ -428,7 +432,7 @@ mod tests {
     use nodegauge_machine::{SysRoot, Topology, TopologySource};
     use nodegauge_measure::record::Machine;
     use nodegauge_measure::record::NumaNode;
-    use nodegauge_placement::Bind;
+    use nodegauge_placement::Binding;
 
     #[test]
     fn cache_mode_memory_counts_as_a_cache() {
@@ -444,11 +448,11 @@ mod tests {
         };
         let numa_nodes = vec![node(0, Some(64 << 30)), node(1, None)];
         let machine = Machine { numa_nodes, ..Machine::default() };
-        let site = Site::new(topology, machine, SysRoot::live());
+        let site = MeasuredNode::new(topology, machine, SysRoot::live());
         let caches = |threads| {
             let request = PlacementRequest {
                 threads: Some(threads),
-                bind: Some(Bind::Close),
+                bind: Some(Binding::Close),
                 ..PlacementRequest::default()
             };
             let placement = nodegauge_placement::plan(&site.topology, &request).unwrap();

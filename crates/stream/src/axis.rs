@@ -7,17 +7,17 @@
 
 use crate::arrangement::ArrayOptions;
 use crate::compiled::{CompilerChoice, CompilerList};
-use crate::kernels::{Prefetch, SideBySide, Stores};
+use crate::kernels::{Prefetch, SideBySidePages, Stores};
 use crate::size::SizeSpec;
 use nodegauge_arena::RequestedPages;
 use nodegauge_measure::sweep::{self, AxisSyntax, InvalidAxisValue};
-use nodegauge_placement::{JobPlacement, PlacementSetting};
+use nodegauge_placement::{JobPlacementOptions, PlacementSetting};
 
 /// Options of one configuration of a sweep.
 #[derive(Debug, Clone, Default)]
 pub struct StreamCellOptions {
     /// Threads, ranks and memory.
-    pub job: JobPlacement,
+    pub job: JobPlacementOptions,
     /// Kernels and arrays.
     pub arrays: ArrayOptions,
 }
@@ -36,7 +36,7 @@ nodegauge_measure::settings! {
             given |cell| cell.arrays.pages.is_some(),
             set |cell, pages| cell.arrays.pages = Some(*pages);
         /// Number of pages that a loop traverses alternately (side by side).
-        SideBySide(SideBySide) = "side-by-side", AxisSyntax::comma_separated(),
+        SideBySidePages(SideBySidePages) = "side-by-side", AxisSyntax::comma_separated(),
             given |cell| cell.arrays.side_by_side.is_some(),
             set |cell, pages| cell.arrays.side_by_side = Some(*pages);
         /// Length of the arrays.
@@ -100,7 +100,7 @@ impl StreamSetting {
 
     /// True if the option applies only to native loops.
     pub(crate) fn is_native_only(&self) -> bool {
-        matches!(self, Self::Stores(_) | Self::Prefetch(_) | Self::SideBySide(_))
+        matches!(self, Self::Stores(_) | Self::Prefetch(_) | Self::SideBySidePages(_))
     }
 }
 

@@ -13,6 +13,6 @@ pub mod self_test;
 pub use build::{CompiledKernels, KernelBuilder};
 pub use choice::{ChosenCompiler, CompilerChoice, CompilerList};
 pub use plan::{
-    CompiledPlan, CompiledVariants, check_installed, compile_kernels, find_installed, limits,
-    resolve,
+    CompiledPlan, CompiledVariants, check_installed, compile_kernels, compile_limits,
+    find_installed, resolve,
 };

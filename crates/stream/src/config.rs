@@ -1,7 +1,7 @@
 //! Keys of `config` of the gauge's measurements: one struct for each kind of figure.
 
 use nodegauge_arena::{ArrayLayout, keys};
-use nodegauge_kernels::STREAM_ARRAYS;
+use nodegauge_kernels::STREAM_ARRAY_COUNT;
 use nodegauge_measure::config;
 use nodegauge_measure::keys::shared;
 use nodegauge_measure::record::Traffic;
@@ -68,7 +68,7 @@ config! {
         traffic_computed: Traffic = Observation "computed traffic";
         sweep: shared::sweep;
         /// Rate divided by the rate of the configuration with which the sweep compares.
-        relative: RelativeConfig = Observation "relative";
+        relative: RelativeRateConfig = Observation "relative";
         /// Source that was compiled.
         source: shared::source;
         /// Number of passes of stream.c, which does not count the first one.
@@ -88,7 +88,7 @@ config! {
 impl StreamConfig {
     /// Number of arrays of a pass.
     pub(crate) fn array_count(&self) -> u64 {
-        self.arrays.unwrap_or(STREAM_ARRAYS as u64)
+        self.arrays.unwrap_or(STREAM_ARRAY_COUNT as u64)
     }
 }
 
@@ -265,12 +265,12 @@ pub enum CountersConfig {
         unavailable: String,
     },
     /// The traffic was counted.
-    Counted(CountedConfig),
+    Counted(CountedTrafficConfig),
 }
 
 /// Counts of the memory controllers for a kernel.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct CountedConfig {
+pub struct CountedTrafficConfig {
     /// Family of the counters.
     pub family: String,
     /// Number of counters that were read.
@@ -287,7 +287,7 @@ pub struct CountedConfig {
     pub factor: Option<f64>,
 }
 
-impl CountedConfig {
+impl CountedTrafficConfig {
     /// Returns the counts of the kernel with index `i`: the bytes moved, divided by the bytes that STREAM counts
     /// (`counted`).
     pub(crate) fn for_kernel(seen: &CountedTraffic, i: usize, counted: f64) -> Self {
@@ -306,7 +306,7 @@ impl CountedConfig {
 
 /// Rate divided by that of the same kernel in the reference combination of a sweep.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct RelativeConfig {
+pub struct RelativeRateConfig {
     /// Values of the reference combination on the axes.
     pub to: Map<String, Value>,
     /// Median rate divided by the median rate of the reference combination.
@@ -341,11 +341,11 @@ mod tests {
             passes: 5,
             idle_rate: Some(1e8),
         };
-        let reported = CountedConfig::for_kernel(&counted, 0, 3e9);
+        let reported = CountedTrafficConfig::for_kernel(&counted, 0, 3e9);
         assert_eq!((reported.family.as_str(), reported.events), ("AMD UMC", 48));
         assert!((reported.factor.unwrap() - 3.1 / 3.0).abs() < 1e-9);
         assert!((reported.read_factor.unwrap() - 0.7).abs() < 1e-9);
-        assert_eq!(CountedConfig::for_kernel(&counted, 1, 3e9).read_factor, None);
-        assert_eq!(CountedConfig::for_kernel(&counted, 2, 3e9).factor, None);
+        assert_eq!(CountedTrafficConfig::for_kernel(&counted, 1, 3e9).read_factor, None);
+        assert_eq!(CountedTrafficConfig::for_kernel(&counted, 2, 3e9).factor, None);
     }
 }

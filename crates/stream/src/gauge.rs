@@ -6,9 +6,9 @@ use crate::view::{self, Statistic};
 use crate::{GAUGE, ablation, config, mixes, tune};
 use nodegauge_arena::names::{STREAM, TRIAD, TUNE};
 use nodegauge_gauge::readers::Reader;
-use nodegauge_gauge::roofline::{NoPoint, RooflinePoint};
-use nodegauge_gauge::view::{Reach, Section};
-use nodegauge_gauge::{Depth, Detail, Gauge, Headline, PlannedRun, Site, SummaryRequest};
+use nodegauge_gauge::roofline::{NoPointReason, RooflinePoint};
+use nodegauge_gauge::view::{AttainableValue, Section};
+use nodegauge_gauge::{Depth, Detail, Gauge, Headline, MeasuredNode, PlannedRun, SummaryRequest};
 use nodegauge_measure::keys::ConfigKind;
 use nodegauge_measure::record::{Measurement, Record};
 use nodegauge_measure::{Failure, Notice, NoticeId};
@@ -21,22 +21,22 @@ const FULL_BUDGET: Duration = Duration::from_secs(60);
 
 /// Gauge that measures main memory with STREAM.
 #[derive(Debug, Clone, Default)]
-pub struct Stream {
+pub struct StreamGauge {
     /// Columns of STREAM's table that sweeps show; if empty, sweeps show medians and their spread.
     pub show: Vec<Statistic>,
 }
 
-impl Stream {
+impl StreamGauge {
     /// Gauge with the default view.
-    pub const PLAIN: Self = Self { show: Vec::new() };
+    pub const WITH_DEFAULT_VIEW: Self = Self { show: Vec::new() };
 }
 
-impl Gauge for Stream {
+impl Gauge for StreamGauge {
     fn name(&self) -> &'static str {
         GAUGE
     }
 
-    fn kinds(&self) -> Vec<ConfigKind> {
+    fn figure_kinds(&self) -> Vec<ConfigKind> {
         vec![
             ConfigKind::from_config::<config::StreamConfig>(GAUGE, &[STREAM])
                 .with_headlines(&[TRIAD]),
@@ -51,7 +51,7 @@ impl Gauge for Stream {
     /// earlier tuning; without a tuning, one thread per core.
     fn summary_plan(
         &self,
-        site: &Site,
+        site: &MeasuredNode,
         ask: &SummaryRequest<'_>,
     ) -> Result<Option<Box<dyn PlannedRun>>, Failure> {
         let mut request = PlacementRequest::default();
@@ -81,7 +81,7 @@ impl Gauge for Stream {
     fn roofline_points(
         &self,
         newest: &dyn Fn(&str, &str) -> Option<Record>,
-    ) -> Vec<Result<RooflinePoint, NoPoint>> {
+    ) -> Vec<Result<RooflinePoint, NoPointReason>> {
         let points = newest(STREAM, TRIAD).map(|record| view::points(&record));
         points.unwrap_or_default().into_iter().map(Ok).collect()
     }
@@ -94,7 +94,7 @@ impl Gauge for Stream {
         vec![Headline::from_record("memory", "Triad, best", record, GAUGE, triad_rate)]
     }
 
-    fn reach(&self, record: &Record, figure: &Measurement) -> Option<Reach> {
+    fn reach(&self, record: &Record, figure: &Measurement) -> Option<AttainableValue> {
         view::stream::reach(record, figure)
     }
 

@@ -12,13 +12,13 @@ use crate::GAUGE;
 use crate::arrangement::caches_in_use;
 use crate::kernels::Element;
 use crate::request::{StreamMode, StreamRequest};
-use crate::size::{self, ArraySize, CacheCapacity, SizeConditions, SizeRule, SizeSpec};
-use crate::standard::build::{BuildArrays, NTIMES, Source};
+use crate::size::{self, ArraySize, CacheCapacity, RuleCaches, SizeConditions, SizeSpec};
+use crate::standard::build::{NTIMES, ProgramArrays, StreamSource};
 use crate::standard::macros::StreamMacros;
 use crate::standard::output::OutputFormat;
 use nodegauge_arena::supply::available_memory;
-use nodegauge_gauge::Site;
-use nodegauge_measure::record::{Figure, Record};
+use nodegauge_gauge::MeasuredNode;
+use nodegauge_measure::record::{Record, TheoreticalValue};
 use nodegauge_measure::{Bytes, BytesPerSec, Failure, FailureKind, Fraction, Seconds};
 use nodegauge_placement::{Placement, RankPlan, emit};
 use nodegauge_toolchain::CommandLine;
@@ -43,7 +43,7 @@ pub struct LengthPlan {
     /// Memory for which the run is planned; `None` if it is unknown.
     pub(crate) memory: Option<Bytes>,
     /// Theoretical bandwidth of the memory that the threads use; `None` if it is unknown.
-    pub(crate) theoretical: Option<Figure>,
+    pub(crate) theoretical: Option<TheoreticalValue>,
     /// Rate from which the times are predicted; `None` if no rate is known.
     pub(crate) rate: Option<PlannedRate>,
     /// Planned lengths: by STREAM's rule, by a share of the memory, and as given.
@@ -123,7 +123,7 @@ impl LengthPlan {
     /// if no length can be computed.
     pub fn new(
         options: &StreamRequest,
-        site: &Site,
+        site: &MeasuredNode,
         request: &LengthRequest<'_>,
     ) -> Result<Self, Failure> {
         let source = source_name(options)?;
@@ -157,14 +157,14 @@ impl LengthPlan {
             )?;
         let asked = LengthBasis::from_size(arrays.size);
         let chosen = found.iter().position(|(basis, _)| *basis == asked).unwrap_or(0);
-        let wanted = BuildArrays {
+        let wanted = ProgramArrays {
             elements: 0,
             element: arrays.element,
             offset: arrays.offset.unwrap_or(0),
             ntimes: macros.ntimes.unwrap_or(NTIMES),
         };
         let planned = |(basis, elements): (LengthBasis, u64)| {
-            let wanted = BuildArrays { elements, ..wanted };
+            let wanted = ProgramArrays { elements, ..wanted };
             let length = PlannedLength::new(basis, &wanted, &conditions);
             PlannedLength {
                 seconds: rate.as_ref().map(|rate| rate.seconds(&wanted)),
@@ -195,15 +195,15 @@ impl LengthPlan {
     /// Returns the commands that compile stream.c with the chosen length and run it with variables that place its
     /// threads.
     pub fn commands(&self) -> String {
-        let variables = self.variables();
+        let variables = self.openmp_variables();
         let words: Vec<String> =
             variables.iter().map(|(name, value)| format!("{name}={}", quoted(value))).collect();
         format!("{}\n{} ./{PROGRAM}\n", self.chosen_length().compile, words.join(" "))
     }
 
     /// Returns the OpenMP variables that place the threads.
-    pub(crate) fn variables(&self) -> Vec<(&'static str, String)> {
-        self.rank_plan.ranks.first().map(emit::omp).unwrap_or_default()
+    pub(crate) fn openmp_variables(&self) -> Vec<(&'static str, String)> {
+        self.rank_plan.ranks.first().map(emit::omp_variables).unwrap_or_default()
     }
 }
 
@@ -214,10 +214,10 @@ fn quoted(value: &str) -> String {
 
 impl PlannedLength {
     /// Creates a length without a predicted time and without a command.
-    fn new(basis: LengthBasis, wanted: &BuildArrays, conditions: &SizeConditions) -> Self {
+    fn new(basis: LengthBasis, wanted: &ProgramArrays, conditions: &SizeConditions) -> Self {
         let array = Bytes(wanted.elements.saturating_mul(wanted.element.bytes()));
         let total = Bytes(array.0.saturating_mul(ARRAYS));
-        let rule = SizeRule::Reported(conditions.caches.reported);
+        let rule = RuleCaches::Reported(conditions.caches.reported);
         let sized = ArraySize::new(wanted.elements, wanted.element, rule, Vec::new());
         Self {
             basis,
@@ -254,7 +254,7 @@ fn source_name(options: &StreamRequest) -> Result<String, Failure> {
             .hint("leave it out; `nodegauge places` plans ranks"));
     }
     let Some(path) = &options.standard else { return Ok("stream.c".to_owned()) };
-    let source = Source::open(path)?;
+    let source = StreamSource::open(path)?;
     if source.output_format() != OutputFormat::C {
         return Err(Failure::usage(format!(
             "--plan cannot plan {}, whose array length is fixed in the source",
@@ -265,15 +265,15 @@ fn source_name(options: &StreamRequest) -> Result<String, Failure> {
     Ok(path.display().to_string())
 }
 
-fn used_caches(site: &Site, placement: &Placement) -> Option<CachesInUse> {
+fn used_caches(site: &MeasuredNode, placement: &Placement) -> Option<CachesInUse> {
     let bytes = caches_in_use(site, placement).reported?;
-    let (_, count) = site.topology.llc_in_use(&placement.cpus())?;
+    let (_, count) = site.topology.llc_bytes_and_count(&placement.cpus())?;
     Some(CachesInUse { bytes, count })
 }
 
 /// Returns the theoretical bandwidth of the NUMA nodes whose CPUs the threads use. By first touch, the arrays are on
 /// these NUMA nodes.
-fn theoretical_bandwidth(site: &Site, placement: &Placement) -> Option<Figure> {
+fn theoretical_bandwidth(site: &MeasuredNode, placement: &Placement) -> Option<TheoreticalValue> {
     let cpus = placement.cpus();
     let nodes = site.machine.numa_nodes.iter();
     let near = nodes.filter(|node| cpus.iter().any(|cpu| node.cpus.contains(&cpu.0)));
@@ -288,7 +288,7 @@ fn lengths(
     conditions: &SizeConditions,
 ) -> Result<Vec<(LengthBasis, u64)>, Failure> {
     let elements_by_rule =
-        conditions.caches.reported.map(|llc| size::elements_by_rule(llc, element));
+        conditions.caches.reported.map(|llc| size::stream_rule_elements(llc, element));
     let given = match spec {
         SizeSpec::Auto => None,
         spec => Some(size::choose(spec, element, conditions)?.elements),

@@ -27,11 +27,11 @@ mod tuner;
 pub mod view;
 
 pub use arrangement::ArrayOptions;
-pub use gauge::Stream;
+pub use gauge::StreamGauge;
 pub use length_plan::{LengthPlan, LengthPlanDocument, LengthRequest};
 pub use nodegauge_arena::GAUGE;
 pub use nodegauge_passes::{kernels, point};
 pub use request::{StreamMode, StreamRequest};
 
 /// Advice for a shorter run, used in hints about a budget that is too short.
-pub(crate) const SMALLER_ARRAYS: &str = "smaller arrays (--size)";
+pub(crate) const SMALLER_ARRAYS_ADVICE: &str = "smaller arrays (--size)";

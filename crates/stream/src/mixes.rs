@@ -7,7 +7,7 @@ use crate::config::StreamConfig;
 use crate::kernels::Kernel;
 use nodegauge_analysis::facts::machine_changes;
 use nodegauge_arena::names::MIX;
-use nodegauge_gauge::Site;
+use nodegauge_gauge::MeasuredNode;
 use nodegauge_measure::keys::shared;
 use nodegauge_measure::record::{Measurement, Record, Status};
 use nodegauge_measure::{BytesPerSec, Notice, NoticeId, regime};
@@ -23,7 +23,7 @@ pub struct SavedMixes {
 /// Returns the newest saved mixes if the machine has not changed. `newest` returns the newest record that contains a
 /// figure with the given test and name.
 pub fn find_saved(
-    site: &Site,
+    site: &MeasuredNode,
     newest: &dyn Fn(&str, &str) -> Option<Record>,
 ) -> Option<SavedMixes> {
     let record = newest(MIX, "1:1")?;
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
     use nodegauge_arena::names::STREAM;
     use nodegauge_measure::Unit;
-    use nodegauge_measure::record::Quoted;
+    use nodegauge_measure::record::QuotedStatistic;
 
     fn figure(test: &str, name: &str, stores: Option<&str>, middle: f64) -> Measurement {
         let config = StreamConfig {
@@ -117,8 +117,8 @@ mod tests {
         };
         let samples = (-10..=10).map(|i| middle * (1.0 + f64::from(i) / 100.0)).collect();
         Measurement::new(GAUGE, test, name, Unit::BytesPerSecond)
-            .with_samples(Quoted::Best, samples)
-            .config(&config)
+            .with_samples(QuotedStatistic::Best, samples)
+            .with_config(&config)
     }
 
     fn stream(name: &str, stores: Option<&str>, middle: f64) -> Measurement {
@@ -143,7 +143,7 @@ mod tests {
         // bytes than are counted, and for suspect figures.
         assert_eq!(text(&[triad(), stream("add", nt, 60e9)], None), "");
         let mut doubtful = stream("copy", nt, 60e9);
-        doubtful.validity.suspect("disturbed");
+        doubtful.validity.mark_suspect("disturbed");
         assert_eq!(text(&[triad(), doubtful], None), "");
         assert_eq!(text(&[triad(), stream("copy", nt, 43e9)], None), "");
         assert_eq!(text(&[triad(), stream("copy", Some("regular"), 60e9)], None), "");

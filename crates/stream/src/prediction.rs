@@ -5,12 +5,14 @@
 //! an effect.
 
 use crate::GAUGE;
-use crate::SMALLER_ARRAYS;
+use crate::SMALLER_ARRAYS_ADVICE;
 use crate::arrangement::{self, Arrangement};
 use crate::target::TargetConfig;
 use nodegauge_arena::{ArenaError, MemoryRates};
-use nodegauge_gauge::Site;
-use nodegauge_measure::schedule::{Limits, Predictable, PredictedTime, RepetitionPolicy, WarmUp};
+use nodegauge_gauge::MeasuredNode;
+use nodegauge_measure::schedule::{
+    Predictable, PredictedTime, RepetitionPolicy, RunLimits, WarmUp,
+};
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer};
 use nodegauge_placement::MemoryPolicy;
 use std::time::Duration;
@@ -72,7 +74,7 @@ impl ArraysCost {
 
 /// Run whose time is predicted before its set-up. Its arrays can be shortened.
 struct PredictedArrays<'a> {
-    site: &'a Site,
+    site: &'a MeasuredNode,
     arrangement: &'a mut Arrangement,
     cost: ArraysCost,
     policy: RepetitionPolicy,
@@ -92,7 +94,7 @@ impl Predictable for PredictedArrays<'_> {
     }
 
     fn shortening_options(&self) -> &str {
-        SMALLER_ARRAYS
+        SMALLER_ARRAYS_ADVICE
     }
 }
 
@@ -103,12 +105,12 @@ impl Predictable for PredictedArrays<'_> {
 /// # Errors
 /// Fails if the user set the budget and the shortest arrays exceed it.
 pub(crate) fn admit(
-    site: &Site,
+    site: &MeasuredNode,
     arrangement: &mut Arrangement,
     cost: ArraysCost,
     policy: RepetitionPolicy,
     fixed: PredictedTime,
-    limits: &Limits,
+    limits: &RunLimits,
     observer: &mut dyn Observer,
 ) -> Result<String, Failure> {
     if limits.samples.is_some() {
@@ -120,7 +122,7 @@ pub(crate) fn admit(
     let fixed = fixed + PredictedTime::from_time(arrangement::MIN_CHOICE_TIME);
     let mut run = PredictedArrays { site, arrangement, cost, policy, rates, fixed };
     let remark = limits.admit(&mut run)?;
-    arrangement.notices.extend(arrangement.shortened_notice(before));
+    arrangement.notices.extend(arrangement.shortening_notice(before));
     Ok(remark)
 }
 
@@ -139,7 +141,7 @@ pub(crate) fn measure_rates(arrangement: &Arrangement) -> Result<MemoryRates, Ar
 impl Arrangement {
     /// Halves the arrays. Returns `false` if the user set their length, or if shorter arrays would violate STREAM's
     /// rule.
-    pub(crate) fn shorten(&mut self, site: &Site) -> bool {
+    pub(crate) fn shorten(&mut self, site: &MeasuredNode) -> bool {
         let smaller = self.halved_size(site);
         let can = smaller.is_some();
         if let Some(size) = smaller {
@@ -150,7 +152,7 @@ impl Arrangement {
 
     /// Returns a notice about shortened arrays, which had `before` elements per process; `None` if the length is
     /// unchanged.
-    pub(crate) fn shortened_notice(&self, before: u64) -> Option<Notice> {
+    pub(crate) fn shortening_notice(&self, before: u64) -> Option<Notice> {
         let now = self.elements();
         let each = self.options.arrays.element.bytes();
         (now < before).then(|| {

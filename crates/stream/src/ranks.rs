@@ -14,7 +14,7 @@ mod protocol;
 mod worker;
 
 pub use joined::LaunchedRanks;
-pub(crate) use point::RanksPoint;
+pub(crate) use point::RanksTarget;
 pub use worker::serve;
 
 use nodegauge_team::rank_service;

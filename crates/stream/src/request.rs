@@ -9,13 +9,13 @@ use crate::axis::{StreamAxis, StreamCellOptions};
 use crate::compiled::{CompiledPlan, CompilerChoice};
 use crate::ranks::LaunchedRanks;
 use crate::size::SizeSpec;
-use crate::standard::build::{NTIMES, Source};
+use crate::standard::build::{NTIMES, StreamSource};
 use crate::standard::macros::StreamMacros;
 use crate::standard::{MpiStandardPlan, StandardPlan};
 use crate::stream::StreamPlan;
 use crate::tune::{self, TunePlan};
 use crate::{GAUGE, mixes};
-use nodegauge_gauge::{PlannedRun, Site};
+use nodegauge_gauge::{MeasuredNode, PlannedRun};
 use nodegauge_machine::Topology;
 use nodegauge_measure::record::Record;
 use nodegauge_measure::schedule::Budget;
@@ -114,7 +114,7 @@ impl StreamRequest {
     pub fn plan(
         &self,
         mode: StreamMode,
-        site: &Site,
+        site: &MeasuredNode,
         joined: Option<&LaunchedRanks>,
         newest: &dyn Fn(&str, &str) -> Option<Record>,
     ) -> Result<Box<dyn PlannedRun>, Failure> {
@@ -127,7 +127,7 @@ impl StreamRequest {
             }
             StreamMode::Sweep(axes) => Box::new(self.sweep(axes, site, joined)?),
             StreamMode::Standard(path) => {
-                let source = Source::open(&path)?;
+                let source = StreamSource::open(&path)?;
                 if source.is_mpi() {
                     return self.mpi_standard(source, site);
                 }
@@ -162,7 +162,11 @@ impl StreamRequest {
     }
 
     /// Plans runs of STREAM's MPI source.
-    fn mpi_standard(&self, source: Source, site: &Site) -> Result<Box<dyn PlannedRun>, Failure> {
+    fn mpi_standard(
+        &self,
+        source: StreamSource,
+        site: &MeasuredNode,
+    ) -> Result<Box<dyn PlannedRun>, Failure> {
         let ranks = self.cell.job.rank_plan(&site.topology)?.ok_or_else(|| {
             Failure::usage(format!("{} requires --ranks", source.engine()))
                 .hint("give the number of ranks, e.g. --ranks 2")
@@ -193,7 +197,7 @@ impl StreamRequest {
     ///
     /// # Errors
     /// Fails if threads or arrays do not fit, and if the requested loops do not exist.
-    pub fn plan_ablation(&self, site: &Site) -> Result<AblationPlan, Failure> {
+    pub fn plan_ablation(&self, site: &MeasuredNode) -> Result<AblationPlan, Failure> {
         let budget = AblationPlan::BUDGET;
         let share = AblationPlan::MEMORY_SHARE;
         Ok(AblationPlan::new(self.arrange(site, "explain", budget, share)?))
@@ -219,7 +223,7 @@ impl StreamRequest {
     /// Plans one team with its arrays for `mode`.
     fn arrange(
         &self,
-        site: &Site,
+        site: &MeasuredNode,
         mode: &str,
         budget: Duration,
         share: f64,
@@ -235,7 +239,7 @@ impl StreamRequest {
     /// threads, arrays or memory.
     fn plain(
         &self,
-        site: &Site,
+        site: &MeasuredNode,
         joined: Option<&LaunchedRanks>,
         newest: &dyn Fn(&str, &str) -> Option<Record>,
     ) -> Result<StreamPlan, Failure> {
@@ -289,12 +293,12 @@ impl StreamRequest {
             || self.cell.job.process.cores.is_some();
         if is_asked {
             let ranks = RankPlacementOptions { ranks: Some(count), ..by_rank };
-            let plan = self.cell.job.process.ranks(&ranks, &joined.topology(topology))?;
+            let plan = self.cell.job.process.plan_ranks(&ranks, &joined.topology(topology))?;
             let mut plan = plan.ok_or_else(|| Failure::usage("expected ranks"))?;
             plan.notices.insert(0, joined.started.in_words());
             return Ok(plan);
         }
-        let each = self.cell.job.process.rank_share(topology)?;
+        let each = self.cell.job.process.rank_resources(topology)?;
         joined.place_ranks(topology, each.threads, &each.memory).map_err(|(rank, error)| {
             Failure::from(error).with_context(format_args!("rank {rank}")).kind(FailureKind::Usage)
         })
@@ -304,11 +308,11 @@ impl StreamRequest {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nodegauge_placement::ThreadList;
+    use nodegauge_placement::ThreadCountList;
 
     #[test]
     fn several_thread_counts_with_compilers_select_a_sweep() {
-        let threads = ThreadList::new(vec![1, 2]);
+        let threads = ThreadCountList::new(vec![1, 2]);
         let mut cell = StreamCellOptions::default();
         cell.job.process.threads = threads;
         let compilers = vec!["gcc -O2".parse().unwrap()];

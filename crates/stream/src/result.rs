@@ -5,8 +5,8 @@ mod ranks;
 
 use crate::GAUGE;
 use crate::arrangement::Arrangement;
-use crate::config::{CodeConfig, CountedConfig, CountersConfig, LeadConfig, StreamConfig};
-use crate::kernels::{Element, Kernel, KernelShape, Loop, STREAM_ARRAYS, Stores};
+use crate::config::{CodeConfig, CountedTrafficConfig, CountersConfig, LeadConfig, StreamConfig};
+use crate::kernels::{Element, Kernel, KernelShape, Loop, STREAM_ARRAY_COUNT, Stores};
 use crate::size::check::SizeCheck;
 use crate::target::{Target, TargetObservations};
 use crate::tuner::ChosenLoops;
@@ -16,22 +16,24 @@ use nodegauge_arena::evidence::{
 use nodegauge_arena::location;
 use nodegauge_arena::names::STREAM;
 use nodegauge_arena::{NumaConfig, PagesConfig};
-use nodegauge_gauge::Site;
+use nodegauge_gauge::MeasuredNode;
 use nodegauge_gauge::series::lost_in_words;
 use nodegauge_machine::{NumaNodeId, UnavailableReason};
 use nodegauge_measure::clock::{self, ClockQuality, MIN_TICKS};
 use nodegauge_measure::keys::shared::CompilerConfig;
-use nodegauge_measure::record::{Finding, Limit, Measurement, Quoted, Severity, Traffic, Validity};
+use nodegauge_measure::record::{
+    Finding, Limit, Measurement, QuotedStatistic, Severity, Traffic, Validity,
+};
 use nodegauge_measure::repeat::StopReason;
 use nodegauge_measure::samples::{self, CellSamples, RegimeAssignment, Sample};
 use nodegauge_measure::{BytesPerSec, Failure, Fraction, Outcome, Seconds, Unit, stream_rule};
 use nodegauge_passes::traffic::CountedTraffic;
-use nodegauge_placement::{Bind, MemoryPolicy};
+use nodegauge_placement::{Binding, MemoryPolicy};
 use nodegauge_toolchain::Compiler;
 
 /// Inputs from which the figures of a run are computed.
 pub(crate) struct StreamEvidence<'a> {
-    pub site: &'a Site,
+    pub site: &'a MeasuredNode,
     pub arrangement: &'a Arrangement,
     pub target: &'a dyn Target,
     pub seen: &'a TargetObservations,
@@ -54,7 +56,7 @@ pub(crate) struct StreamEvidence<'a> {
 impl<'a> StreamEvidence<'a> {
     /// Creates the inputs for a run without a choice of loops and without counted traffic.
     pub(crate) fn new(
-        site: &'a Site,
+        site: &'a MeasuredNode,
         arrangement: &'a Arrangement,
         target: &'a dyn Target,
         seen: &'a TargetObservations,
@@ -103,7 +105,7 @@ pub(crate) fn counted_bytes(target: &dyn Target, i: usize) -> f64 {
 }
 
 /// Returns the measurement of a kernel, without a value.
-pub(crate) fn figure(kernel: Kernel) -> Measurement {
+pub(crate) fn figure_without_value(kernel: Kernel) -> Measurement {
     Measurement::new(GAUGE, STREAM, kernel.name(), Unit::BytesPerSecond)
 }
 
@@ -115,7 +117,7 @@ pub(crate) fn unchecked_in_words(failure: &Failure) -> String {
 /// Returns one measurement per kernel; empty if no pass was measured. The measurements of a lost cell are invalid.
 pub(crate) fn measurements(evidence: &StreamEvidence<'_>) -> Vec<Measurement> {
     if evidence.sorted.headline().is_none() {
-        let all = evidence.target.loops().iter().map(|each| figure(each.kernel()));
+        let all = evidence.target.loops().iter().map(|each| figure_without_value(each.kernel()));
         return match evidence.lost {
             Some(failure) => all.map(|m| m.without_value(lost_in_words(failure))).collect(),
             None => Vec::new(),
@@ -139,48 +141,55 @@ fn one(
     let bytes = counted_bytes(evidence.target, i);
     let sorted = &evidence.sorted;
     let timed = CellSamples { samples: evidence.samples, sorted, group: sorted.headline()? };
-    let m = figure(kernel).with_timed_samples(Quoted::Best, timed, i, &|seconds| bytes / seconds);
+    let m = figure_without_value(kernel).with_timed_samples(
+        QuotedStatistic::Best,
+        timed,
+        i,
+        &|seconds| bytes / seconds,
+    );
     let m = add_memory_limit(m, &evidence.site.machine, config.numa.as_ref());
     let mut validity = doubts.clone();
     let Some(best) = m.value else {
         let step = evidence.clock.granularity;
-        validity.invalid(format!("a pass ended within one step of the clock ({step})"));
+        validity.mark_invalid(format!("a pass ended within one step of the clock ({step})"));
         let mut config = config.clone();
         describe(each, &mut config);
-        return Some(figure(kernel).config(&config).with_validity(validity));
+        return Some(figure_without_value(kernel).with_config(&config).with_validity(validity));
     };
     let guest = evidence.site.machine.virtualisation.is_some();
-    if let Some(doubt) = sorted.doubt(timed.samples, timed.group, i, samples::PASSES, guest) {
-        validity.suspect(doubt);
+    if let Some(doubt) =
+        sorted.interference_doubt(timed.samples, timed.group, i, samples::PASS_NOUN, guest)
+    {
+        validity.mark_suspect(doubt);
     }
     if let Some(limit) = m.limit.as_ref().filter(|limit| limit.fraction > Fraction(1.0)) {
-        validity.invalid(above_limit(evidence, best, limit));
+        validity.mark_invalid(above_limit(evidence, best, limit));
     }
     let ticks = bytes / best / evidence.clock.granularity.0;
     if ticks < MIN_TICKS {
         let reason =
             format!("a loop lasts only {ticks:.0} clock ticks; the minimum is {MIN_TICKS:.0}");
-        validity.suspect(reason);
+        validity.mark_suspect(reason);
     }
     let mut config = config.clone();
     describe(each, &mut config);
     let leads = evidence.chosen.iter().flat_map(|chosen| &chosen.leads);
     let lead = leads.filter(|(of, _)| *of == kernel).map(|(_, lead)| lead).next();
     config.loop_lead = lead.map(|lead| LeadConfig { ratio: lead.ratio, noise: lead.noise });
-    ranks::describe(evidence, i, &mut config);
+    ranks::add_to_config(evidence, i, &mut config);
     let traffic = traffic(evidence, i, best, computed_traffic(evidence, each, best), &mut config);
     if let (Some(traffic), Some(limit)) = (&traffic, &m.limit)
         && traffic.value > limit.value
         && limit.fraction <= Fraction(1.0)
     {
-        validity.suspect(format!(
+        validity.mark_suspect(format!(
             "traffic of {} ({}) exceeds the theoretical {}: caches served part of it",
             BytesPerSec(traffic.value),
             traffic.basis,
             BytesPerSec(limit.value)
         ));
     }
-    Some(m.traffic(traffic).config(&config).with_validity(validity))
+    Some(m.with_traffic(traffic).with_config(&config).with_validity(validity))
 }
 
 impl StreamEvidence<'_> {
@@ -244,7 +253,8 @@ fn traffic(
         }
         Some(Ok(seen)) => seen,
     };
-    config.counters = Some(CountersConfig::Counted(CountedConfig::for_kernel(seen, i, bytes)));
+    config.counters =
+        Some(CountersConfig::Counted(CountedTrafficConfig::for_kernel(seen, i, bytes)));
     let Some(moved) = seen.kernels.get(i).copied().flatten() else { return computed };
     config.traffic_computed = computed;
     Some(Traffic { value: moved.total * best / bytes, basis: "counters".to_owned() })
@@ -293,7 +303,7 @@ fn describe_compiler(compiler: &Compiler, config: &mut StreamConfig) {
 pub(crate) fn missing_measurement(compiler: &Compiler, kernel: Kernel, why: &str) -> Measurement {
     let mut config = StreamConfig::default();
     describe_compiler(compiler, &mut config);
-    figure(kernel).config(&config).without_value(why)
+    figure_without_value(kernel).with_config(&config).without_value(why)
 }
 
 fn above_limit(evidence: &StreamEvidence<'_>, best: f64, limit: &Limit) -> String {
@@ -317,13 +327,13 @@ fn numa(evidence: &StreamEvidence<'_>) -> NumaConfig {
     let policy = &evidence.target.config().policy;
     let nodes = evidence.site.topology.nodes.len();
     let threads = &evidence.arrangement.placement.threads;
-    let bound = evidence.arrangement.placement.bind != Bind::None;
+    let bound = evidence.arrangement.placement.bind != Binding::None;
     let mut thread_nodes: Vec<Vec<NumaNodeId>> = Vec::new();
     for thread in threads {
-        let home = if bound { thread.nodes(&evidence.site.topology) } else { Vec::new() };
+        let home = if bound { thread.numa_node_ids(&evidence.site.topology) } else { Vec::new() };
         thread_nodes.push(home);
     }
-    let together = location::arrays_config(policy, &evidence.seen.combined.nodes, nodes);
+    let together = location::unchecked_numa_config(policy, &evidence.seen.combined.nodes, nodes);
     if !evidence.seen.ranks.is_empty() {
         return ranks::numa(&evidence.seen.ranks, together);
     }
@@ -338,7 +348,7 @@ fn numa(evidence: &StreamEvidence<'_>) -> NumaConfig {
         &thread_nodes,
         nodes,
     );
-    match config.too_few_pages(evidence.seen.combined.pages.as_ref()) {
+    match config.too_few_pages_reason(evidence.seen.combined.pages.as_ref()) {
         Some(why) => NumaConfig { held: None, unchecked: Some(why), ..numa },
         None => numa,
     }
@@ -357,28 +367,28 @@ fn misplaced(evidence: &StreamEvidence<'_>, numa: &NumaConfig) -> Vec<String> {
 fn common_validity(evidence: &StreamEvidence<'_>, numa: &NumaConfig) -> Validity {
     let mut validity = Validity::valid();
     if let Some(wrong) = &evidence.seen.combined.wrong {
-        validity.invalid(wrong_values_reason(wrong));
+        validity.mark_invalid(wrong_values_reason(wrong));
     }
     if let Some(failure) = evidence.lost {
-        validity.invalid(lost_in_words(failure));
+        validity.mark_invalid(lost_in_words(failure));
     } else if let Some(failure) = evidence.unchecked {
-        validity.suspect(unchecked_in_words(failure));
+        validity.mark_suspect(unchecked_in_words(failure));
     }
     if evidence.arrangement.size.follows_rule == Some(false) {
         let times = evidence.arrangement.size.times_llc.unwrap_or(0.0);
-        validity.suspect(stream_rule::below_rule_reason(times));
+        validity.mark_suspect(stream_rule::below_rule_reason(times));
     }
     evidence
         .check
-        .and_then(|check| check.doubt())
+        .and_then(|check| check.cache_doubt())
         .into_iter()
-        .for_each(|doubt| validity.suspect(doubt));
+        .for_each(|doubt| validity.mark_suspect(doubt));
     let asked = evidence.target.config().pages;
     let got = evidence.seen.combined.pages.as_ref();
     if let Some(doubt) = got.and_then(|got| page_size_reason(asked, got, "arrays")) {
-        validity.suspect(doubt);
+        validity.mark_suspect(doubt);
     }
-    misplaced(evidence, numa).into_iter().for_each(|doubt| validity.suspect(doubt));
+    misplaced(evidence, numa).into_iter().for_each(|doubt| validity.mark_suspect(doubt));
     validity
 }
 
@@ -456,7 +466,7 @@ fn common_config(evidence: &StreamEvidence<'_>, numa: &NumaConfig) -> StreamConf
             got: seen.combined.pages.clone(),
         }),
         element: Some(asked.element.name().to_owned()),
-        arrays: (asked.arrays != STREAM_ARRAYS).then_some(asked.arrays as u64),
+        arrays: (asked.arrays != STREAM_ARRAY_COUNT).then_some(asked.arrays as u64),
         array_bytes: Some(asked.elements * asked.element.bytes()),
         array_elements: Some(asked.elements),
         array_times_llc: evidence.arrangement.size.times_llc,

@@ -15,9 +15,9 @@ use crate::target::Target;
 use nodegauge_analysis::expect::PossibleFigures;
 use nodegauge_arena::ArenaError;
 use nodegauge_gauge::series::Series;
-use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
+use nodegauge_gauge::{ExpectedCost, MeasuredNode, PlannedRun};
 use nodegauge_measure::samples::Sample;
-use nodegauge_measure::schedule::{Limits, PredictedTime, Turn, policy};
+use nodegauge_measure::schedule::{PredictedTime, RunLimits, Turn, policy};
 use nodegauge_measure::{BytesPerSec, Failure, Observer, Outcome};
 use nodegauge_placement::{RankPlace, cpus};
 use std::time::Duration;
@@ -49,11 +49,15 @@ impl PlannedRun for StreamPlan {
         self.arrangement.expected_cost(1)
     }
 
-    fn figures(&self, site: &Site) -> Vec<PossibleFigures> {
-        self.arrangement.figures(site)
+    fn possible_figures(&self, site: &MeasuredNode) -> Vec<PossibleFigures> {
+        self.arrangement.possible_figures(site)
     }
 
-    fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
+    fn run(
+        self: Box<Self>,
+        site: &MeasuredNode,
+        observer: &mut dyn Observer,
+    ) -> Result<Outcome, Failure> {
         let Self { mut arrangement, joined, mixes } = *self;
         let limits = arrangement.limits();
         let fixed = PredictedTime::default();
@@ -80,9 +84,9 @@ type SetUp<'a> = dyn FnMut(&Arrangement) -> Result<Box<dyn Target>, ArenaError> 
 
 /// Measures the target that `set_up` returns for an arrangement, within `limits`.
 pub(crate) fn measure(
-    site: &Site,
+    site: &MeasuredNode,
     mut arrangement: Arrangement,
-    limits: Limits,
+    limits: RunLimits,
     set_up: &mut SetUp<'_>,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, Failure> {
@@ -97,7 +101,7 @@ pub(crate) fn measure(
     observer.begin_phase("measuring");
     // The reserve is for the check of every element after the passes, which takes about half as long as filling the
     // arrays.
-    let limits = Limits { reserve: setup_time / 2, ..limits };
+    let limits = RunLimits { reserve: setup_time / 2, ..limits };
     let mut series = Series::new(policy::STREAM, limits, 1);
     let bytes = result::counted_bytes(&*target, shown);
     let latest = |samples: &[Vec<Sample>]| latest(&samples[0], shown, kernel, bytes);
@@ -129,7 +133,7 @@ pub(crate) fn measure(
         )
     };
     let mut outcome = result::outcome(&evidence);
-    series.end(&mut outcome);
+    series.store_end(&mut outcome);
     outcome.notices = arrangement.notices;
     Ok(outcome)
 }
@@ -142,7 +146,7 @@ fn latest(samples: &[Sample], shown: usize, kernel: Kernel, bytes: f64) -> Strin
 
 /// Describes the CPUs and the memory policy of a rank, for the lines of `-v`.
 fn detail(place: &RankPlace) -> String {
-    let cpus = cpus::ranges(&place.placement.cpus());
+    let cpus = cpus::format_ranges(&place.placement.cpus());
     format!("rank {}: cpus {cpus}, memory {}", place.rank.unwrap_or(0), place.memory)
 }
 
@@ -165,7 +169,7 @@ mod tests {
         let topology = Topology::load(&source).unwrap();
         let mut machine = Machine::default();
         machine.memory.available = Some(1 << 40);
-        let site = Site::new(topology, machine, SysRoot::live());
+        let site = MeasuredNode::new(topology, machine, SysRoot::live());
         let budget = Duration::from_secs_f64(budget).into();
         let mut options = StreamOptions { budget, ..StreamOptions::default() };
         options.arrays.size = size;

@@ -12,24 +12,24 @@ use crate::GAUGE;
 use crate::arrangement::{self, Arrangement, TargetSetup};
 use crate::axis::{StreamAxis, StreamSetting};
 use crate::compiled::{self, ChosenCompiler, CompiledKernels, CompilerChoice};
-use crate::config::{RelativeConfig, StreamConfig};
+use crate::config::{RelativeRateConfig, StreamConfig};
 use crate::prediction::{self, ArraysCost};
 use crate::ranks::{LaunchedRanks, SharedStreamCoordinator, StreamCoordinator};
 use crate::result::{self, StreamEvidence};
 use crate::size::check::SizeCheck;
 use crate::target::Target;
-use crate::tuner::{self, Breadth, ChosenLoops, LoopConstraints};
+use crate::tuner::{self, ChosenLoops, LoopConstraints, SearchBreadth};
 use grid::Combination;
 use nodegauge_analysis::expect::PossibleFigures;
 use nodegauge_arena::{ArenaError, MemoryRates};
 use nodegauge_gauge::series::Series;
-use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
+use nodegauge_gauge::{ExpectedCost, MeasuredNode, PlannedRun};
 use nodegauge_measure::keys::Config;
 use nodegauge_measure::quantity::count_in_words;
 use nodegauge_measure::record::Measurement;
 use nodegauge_measure::repeat::StopReason;
 use nodegauge_measure::samples::Sample;
-use nodegauge_measure::schedule::{Limits, Predictable, PredictedTime, Turn, policy};
+use nodegauge_measure::schedule::{Predictable, PredictedTime, RunLimits, Turn, policy};
 use nodegauge_measure::sweep::{self, Setting as _};
 use nodegauge_measure::{
     Bytes, Failure, Fraction, Notice, NoticeId, Observer, Outcome, clock, notice,
@@ -40,7 +40,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use trend::TrendAnalysis;
-pub(crate) use trend::{first_near_best, is_dip};
+pub(crate) use trend::{is_dip, saturation_index};
 
 /// Share of the budget after which no choice of loops starts.
 const CHOOSE_UNTIL: f64 = 0.5;
@@ -76,7 +76,7 @@ impl SweepCell {
     /// measurements with the reason.
     fn located(&self, measured: Vec<Measurement>) -> Vec<Measurement> {
         let mut all = match &self.compiled {
-            Some(compiled) => compiled.complete(measured, None),
+            Some(compiled) => compiled.complete_measurements(measured, None),
             None => measured,
         };
         for m in &mut all {
@@ -167,14 +167,14 @@ impl SweepPlan {
             }
         }
         let joined = joined.map(|joined| Rc::clone(&joined.coordinator));
-        Ok(Self { cells, compilers, compile_limits: compiled::limits()?, joined, notices })
+        Ok(Self { cells, compilers, compile_limits: compiled::compile_limits()?, joined, notices })
     }
 
     /// Predicts the time of the sweep. If the time is short, shortens the arrays and leaves out configurations.
     fn admit(
         &mut self,
-        site: &Site,
-        limits: &Limits,
+        site: &MeasuredNode,
+        limits: &RunLimits,
         observer: &mut dyn Observer,
     ) -> Result<(), Failure> {
         let widest = self.cells.iter().max_by_key(|cell| cell.threads());
@@ -189,7 +189,7 @@ impl SweepPlan {
         let left_out = run.left_out;
         self.notices.extend(Notice::no_time_for(GAUGE, &left_out, ""));
         for cell in &self.cells {
-            let shortened = cell.arrangement.shortened_notice(lengths[cell.number]);
+            let shortened = cell.arrangement.shortening_notice(lengths[cell.number]);
             notice::add_new(&mut self.notices, shortened);
         }
         retain_used(&mut self.compilers, &self.cells);
@@ -199,7 +199,7 @@ impl SweepPlan {
     /// Compiles the loops of all compilers; returns `false` if the user interrupts the run.
     fn compile(
         &mut self,
-        limits: Option<&Limits>,
+        limits: Option<&RunLimits>,
         observer: &mut dyn Observer,
     ) -> Result<bool, Failure> {
         let Some(cell) = self.cells.first().filter(|_| !self.compilers.is_empty()) else {
@@ -243,7 +243,7 @@ impl SweepPlan {
 
 /// Sweep whose time is predicted before its set-up. It can be shortened.
 struct PredictedSweep<'a> {
-    site: &'a Site,
+    site: &'a MeasuredNode,
     cells: &'a mut Vec<SweepCell>,
     /// Configurations that were left out.
     left_out: Vec<String>,
@@ -310,7 +310,7 @@ fn setting_in_words(setting: &StreamSetting) -> String {
 
 /// Groups the cells that need only one common size check: their arrays have the same length, and the caches in use have
 /// the same size. In each group, the cell with the most threads is the first.
-fn size_check_groups(site: &Site, cells: &[SweepCell]) -> Vec<Vec<usize>> {
+fn size_check_groups(site: &MeasuredNode, cells: &[SweepCell]) -> Vec<Vec<usize>> {
     let mut kinds: BTreeMap<_, Vec<usize>> = BTreeMap::new();
     for (i, cell) in cells.iter().enumerate() {
         let arrangement = &cell.arrangement;
@@ -355,13 +355,13 @@ impl PlannedRun for SweepPlan {
         ExpectedCost { time: each.first().and_then(|cell| cell.time), memory: Some(Bytes(memory)) }
     }
 
-    fn figures(&self, site: &Site) -> Vec<PossibleFigures> {
-        self.cells.first().map(|cell| cell.arrangement.figures(site)).unwrap_or_default()
+    fn possible_figures(&self, site: &MeasuredNode) -> Vec<PossibleFigures> {
+        self.cells.first().map(|cell| cell.arrangement.possible_figures(site)).unwrap_or_default()
     }
 
     fn run(
         mut self: Box<Self>,
-        site: &Site,
+        site: &MeasuredNode,
         observer: &mut dyn Observer,
     ) -> Result<Outcome, Failure> {
         let limits = self.cells.first().map(|cell| cell.arrangement.limits());
@@ -414,7 +414,7 @@ impl MeasuredTarget {
 struct PreparedSweep {
     cells: Vec<SweepCell>,
     candidates: Vec<MeasuredTarget>,
-    limits: Limits,
+    limits: RunLimits,
     notices: Vec<Notice>,
 }
 
@@ -422,9 +422,9 @@ impl PreparedSweep {
     /// Sets up a team and arrays for each cell. The size check is made for the first cell of each group, which has the
     /// most threads.
     fn prepare(
-        site: &Site,
+        site: &MeasuredNode,
         mut cells: Vec<SweepCell>,
-        limits: Limits,
+        limits: RunLimits,
         coordinator: Option<&SharedStreamCoordinator>,
         observer: &mut dyn Observer,
     ) -> Result<Self, Failure> {
@@ -459,11 +459,15 @@ impl PreparedSweep {
         }
         let candidates = candidates.into_values().collect();
         let setup_time = limits.elapsed();
-        let limits = Limits { reserve: (setup_time - begun) / 2, ..limits };
+        let limits = RunLimits { reserve: (setup_time - begun) / 2, ..limits };
         Ok(Self { cells, candidates, limits, notices })
     }
 
-    fn measure(mut self, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
+    fn measure(
+        mut self,
+        site: &MeasuredNode,
+        observer: &mut dyn Observer,
+    ) -> Result<Outcome, Failure> {
         observer.begin_phase("choosing loops");
         self.choose_loops(observer)?;
         let count = self.cells.len();
@@ -504,9 +508,9 @@ impl PreparedSweep {
             figures.push(cell.located(result::measurements(&evidence)));
         }
         relate(&mut figures, &cells);
-        notices.extend(trends.saturation(&series.schedule, &candidates, &figures));
+        notices.extend(trends.saturation_notices(&series.schedule, &candidates, &figures));
         let mut outcome = Outcome { measurements: figures.concat(), notices, ..Outcome::default() };
-        series.end(&mut outcome);
+        series.store_end(&mut outcome);
         Ok(outcome)
     }
 
@@ -530,13 +534,13 @@ impl PreparedSweep {
         for (done, (constraints, members)) in groups.into_iter().enumerate() {
             let widest = members.iter().copied().max_by_key(|i| cells[*i].threads());
             let Some(widest) = widest else { continue };
-            let shapes = tuner::candidate_shapes(constraints, Breadth::Likely);
+            let shapes = tuner::candidate_shapes(constraints, SearchBreadth::Likely);
             let least = clock::now() + limits.budget.mul_f64(share.0 / 2.0);
             let least = least.min(limits.time_at_share(Fraction(CHOOSE_UNTIL)));
             let deadline = limits.time_at_share(share * (done + 1) as f64).max(least);
             let target = &mut *candidates[widest].target;
             let chosen = tuner::choose(target, &shapes, deadline, || observer.is_interrupted())?;
-            notice::add_new(notices, [arrangement::chosen_notice(&chosen)]);
+            notice::add_new(notices, [arrangement::loop_choice_notice(&chosen)]);
             for i in members {
                 candidates[i].target.set_kernels(chosen.loops.clone())?;
                 candidates[i].chosen = Some(chosen.clone());
@@ -560,7 +564,7 @@ fn relate(figures: &mut [Vec<Measurement>], cells: &[SweepCell]) {
             let ratio = same.and_then(|(_, other)| Some(median(m)? / (*other)?));
             let mut config: StreamConfig = m.read_config();
             let to = sweep::coordinates(&cells[reference].settings);
-            config.relative = Some(RelativeConfig { to, median: ratio });
+            config.relative = Some(RelativeRateConfig { to, median: ratio });
             m.config = config.to_map();
         }
     }

@@ -1,4 +1,4 @@
-//! Targets of a measurement: a [`StreamPoint`] in this process, or a target that consists of points in several
+//! Targets of a measurement: a [`StreamTarget`] in this process, or a target that consists of points in several
 //! processes. The measurement protocols (tuner, stream, sweep) do not distinguish the two.
 
 use crate::config::RankConfig;
@@ -7,7 +7,7 @@ use nodegauge_arena::{ArenaError, ArrayShare};
 use nodegauge_machine::UnavailableReason;
 use nodegauge_measure::samples::Sample;
 pub use nodegauge_passes::TargetConfig;
-use nodegauge_passes::point::{PointObservations, StreamPoint};
+use nodegauge_passes::point::{PointObservations, StreamTarget};
 use nodegauge_passes::traffic::CountedTraffic;
 use nodegauge_placement::MemoryPolicy;
 
@@ -109,7 +109,7 @@ pub struct RankObservations {
     pub unchecked: Option<String>,
 }
 
-impl Target for StreamPoint {
+impl Target for StreamTarget {
     fn config(&self) -> &TargetConfig {
         self.config()
     }

@@ -26,7 +26,7 @@ use crate::GAUGE;
 use crate::arrangement::{self, Arrangement, StreamOptions};
 use crate::config::TuneConfig;
 use crate::kernels::{Kernel, KernelShape, Stores};
-use crate::point::StreamPoint;
+use crate::point::StreamTarget;
 use crate::result;
 use crate::stream;
 use crate::target::Target;
@@ -35,14 +35,14 @@ use crate::tuner;
 use nodegauge_analysis::expect::PossibleFigures;
 use nodegauge_arena::PagesConfig;
 use nodegauge_arena::names::{CHOICE, TUNE};
-use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
+use nodegauge_gauge::{ExpectedCost, MeasuredNode, PlannedRun};
 use nodegauge_measure::quantity::count_in_words;
-use nodegauge_measure::record::{Measurement, Quoted, Validity};
+use nodegauge_measure::record::{Measurement, QuotedStatistic, Validity};
 use nodegauge_measure::repeat::StopReason;
-use nodegauge_measure::samples::PASSES;
-use nodegauge_measure::schedule::Limits;
+use nodegauge_measure::samples::PASS_NOUN;
+use nodegauge_measure::schedule::RunLimits;
 use nodegauge_measure::schedule::halving::{
-    self, Candidates, DeadlineCheck, EliminationRule, Halving, PassesPerRound, SearchRules,
+    self, CandidateTurns, DeadlineCheck, EliminationRule, Halving, PassesPerRound, SearchRules,
     TurnRate,
 };
 use nodegauge_measure::{
@@ -118,7 +118,7 @@ impl TunePlan {
     /// # Errors
     /// Fails if a setup does not fit.
     pub fn new(
-        site: &Site,
+        site: &MeasuredNode,
         request: &PlacementRequest,
         options: StreamOptions,
         mut notices: Vec<Notice>,
@@ -147,7 +147,7 @@ impl TunePlan {
     /// Fails if a setup cannot be prepared or measured.
     pub fn search(
         &self,
-        limits: Limits,
+        limits: RunLimits,
         observer: &mut dyn Observer,
     ) -> Result<TuningResult, Failure> {
         let until = |share: f64| limits.time_at_share(Fraction(SEARCH * share));
@@ -157,7 +157,7 @@ impl TunePlan {
             count_in_words(space.setups.len(), "team")
         ));
         let mut prepare =
-            |number: usize| Ok(Box::new(StreamPoint::prepare(self.configs[number].clone())?) as _);
+            |number: usize| Ok(Box::new(StreamTarget::prepare(self.configs[number].clone())?) as _);
         let points = affordable::prepare_setups(
             self.configs.len(),
             until(SETUPS_UNTIL),
@@ -240,13 +240,13 @@ impl TunePlan {
             source.iter().for_each(|source| gain.inherit_doubts(&source.validity, of));
         }
         if tried < all {
-            gain.validity.suspect(format!(
+            gain.validity.mark_suspect(format!(
                 "only {tried} of {all} combinations of threads, places and pages were tried"
             ));
         }
         if search.disturbed > search.measured / 2 {
-            let part = PASSES.sentence_start(search.disturbed, search.measured);
-            gain.validity.suspect(format!("{part} disturbed"));
+            let part = PASS_NOUN.sentence_start(search.disturbed, search.measured);
+            gain.validity.mark_suspect(format!("{part} disturbed"));
         }
         outcome.measurements.push(gain);
         let team = team_in_words(setup);
@@ -275,7 +275,7 @@ impl PlannedRun for TunePlan {
         ExpectedCost { time: Some(self.options.budget.time), memory: Some(Bytes(bytes)) }
     }
 
-    fn figures(&self, site: &Site) -> Vec<PossibleFigures> {
+    fn possible_figures(&self, site: &MeasuredNode) -> Vec<PossibleFigures> {
         let mut figures = arrangement::stream_figures(&self.options.arrays.kernels, site);
         figures.push(PossibleFigures::new(GAUGE, TUNE, [CHOICE], &[Unit::Factor]));
         figures
@@ -283,10 +283,10 @@ impl PlannedRun for TunePlan {
 
     fn run(
         mut self: Box<Self>,
-        site: &Site,
+        site: &MeasuredNode,
         observer: &mut dyn Observer,
     ) -> Result<Outcome, Failure> {
-        let limits = Limits::from_budget(self.options.budget, self.options.samples);
+        let limits = RunLimits::from_budget(self.options.budget, self.options.samples);
         self.admit(site, &limits, observer)?;
         let notices = std::mem::take(&mut self.notices);
         let mut outcome = Outcome { notices, ..Outcome::default() };
@@ -431,7 +431,7 @@ struct EntryTurns<'a> {
     observer: &'a mut dyn Observer,
 }
 
-impl Candidates for EntryTurns<'_> {
+impl CandidateTurns for EntryTurns<'_> {
     type Candidate = usize;
     type Error = Failure;
 
@@ -451,7 +451,7 @@ impl Candidates for EntryTurns<'_> {
         self.observer.is_interrupted()
     }
 
-    fn round_ended(&mut self, elapsed: f64, left: usize) {
+    fn report_round_end(&mut self, elapsed: f64, left: usize) {
         self.observer.report_progress(elapsed, &format!("{left} left"));
     }
 }
@@ -501,7 +501,7 @@ fn measurement(entry: &Entry, setup: &TeamSetup, options: &StreamOptions) -> Opt
     };
     let name = format!("{}, {} pages", team_in_words(setup), setup.pages);
     let m = Measurement::new(GAUGE, TUNE, name, Unit::BytesPerSecond);
-    let m = m.with_samples(Quoted::Median, samples).config(&config);
+    let m = m.with_samples(QuotedStatistic::Median, samples).with_config(&config);
     m.value.is_some().then(|| m.with_validity(Validity::valid()))
 }
 
@@ -517,7 +517,7 @@ fn gain_figure(winner: &Entry, plain: &Entry, choice: &TunedChoice, passes: usiz
         passes: Some(passes as u64),
         ..TuneConfig::default()
     };
-    let m = Measurement::new(GAUGE, TUNE, CHOICE, Unit::Factor).config(&config);
+    let m = Measurement::new(GAUGE, TUNE, CHOICE, Unit::Factor).with_config(&config);
     let factor = Some(to / from).filter(|factor| factor.is_finite());
-    factor.map_or(m.clone(), |factor| m.value(Quoted::Single, factor))
+    factor.map_or(m.clone(), |factor| m.with_value(QuotedStatistic::Single, factor))
 }

@@ -8,13 +8,13 @@
 //! candidate: CPUID does not report the number of outstanding lines of a core or the access patterns that its
 //! prefetchers follow.
 
-use crate::kernels::{self, Element, Isa, Kernel, KernelShape, Prefetch, SideBySide, Stores};
+use crate::kernels::{self, Element, Isa, Kernel, KernelShape, Prefetch, SideBySidePages, Stores};
 use crate::target::{Target, TargetConfig};
 use nodegauge_arena::{ArenaError, ArrayShare};
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::halving::{
-    self, Candidates, DeadlineCheck, EliminationRule, Halving, Lead, PassesPerRound, SearchRules,
-    TurnRate,
+    self, CandidateTurns, DeadlineCheck, EliminationRule, Halving, Lead, PassesPerRound,
+    SearchRules, TurnRate,
 };
 use nodegauge_measure::{clock, regime, schedule};
 use std::time::Instant;
@@ -27,7 +27,7 @@ pub struct LoopConstraints {
     /// Software prefetch; `None` for loops with and without software prefetch.
     pub prefetch: Option<Prefetch>,
     /// Number of pages side by side; `None` for loops with one page and with several pages.
-    pub side_by_side: Option<SideBySide>,
+    pub side_by_side: Option<SideBySidePages>,
 }
 
 /// Prefetch distances that usual runs try, bytes. Eight lines are about the distance that hides the latency of one miss
@@ -67,7 +67,7 @@ const ISAS_WIDE: usize = 3;
 
 /// Breadth of the search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Breadth {
+pub enum SearchBreadth {
     /// Loops that are likely to be the best, for usual runs.
     Likely,
     /// All loops that may be the best, for tuning.
@@ -75,15 +75,15 @@ pub enum Breadth {
 }
 
 /// Returns the loops for this processor that satisfy the constraints, most promising first.
-pub fn candidate_shapes(constraints: LoopConstraints, breadth: Breadth) -> Vec<KernelShape> {
+pub fn candidate_shapes(constraints: LoopConstraints, breadth: SearchBreadth) -> Vec<KernelShape> {
     let (most, prefetching, distances, pages) = match breadth {
-        Breadth::Likely => (ISAS_TRIED, 1, &PREFETCH_TRIED[..], &SIDE_BY_SIDE_TRIED[..]),
-        Breadth::Wide => (ISAS_WIDE, ISAS_TRIED, &PREFETCH_WIDE[..], &SIDE_BY_SIDE_WIDE[..]),
+        SearchBreadth::Likely => (ISAS_TRIED, 1, &PREFETCH_TRIED[..], &SIDE_BY_SIDE_TRIED[..]),
+        SearchBreadth::Wide => (ISAS_WIDE, ISAS_TRIED, &PREFETCH_WIDE[..], &SIDE_BY_SIDE_WIDE[..]),
     };
     let pages = several_pages(constraints, pages);
     // Loops with several pages side by side have an unroll factor of one line and no prefetch.
     let several = constraints.prefetch.is_none_or(|prefetch| prefetch == Prefetch::Off);
-    let one_by_one = constraints.side_by_side.is_none_or(|given| given == SideBySide::ONE);
+    let one_by_one = constraints.side_by_side.is_none_or(|given| given == SideBySidePages::ONE);
     let isas: Vec<Isa> = kernels::available_isas().into_iter().take(most).collect();
     let stores: Vec<Stores> = match constraints.stores {
         Some(stores) => vec![stores],
@@ -99,7 +99,7 @@ pub fn candidate_shapes(constraints: LoopConstraints, breadth: Breadth) -> Vec<K
                 isa,
                 stores: kind,
                 unroll: 1,
-                side_by_side: SideBySide::ONE,
+                side_by_side: SideBySidePages::ONE,
                 prefetch: Prefetch::Off,
             };
             if several {
@@ -138,15 +138,15 @@ pub fn candidate_shapes(constraints: LoopConstraints, breadth: Breadth) -> Vec<K
 }
 
 /// Returns the numbers of pages side by side to try, except one page.
-pub(crate) fn pages_to_try(constraints: LoopConstraints) -> Vec<SideBySide> {
+pub(crate) fn side_by_side_candidates(constraints: LoopConstraints) -> Vec<SideBySidePages> {
     several_pages(constraints, &SIDE_BY_SIDE_TRIED)
 }
 
-fn several_pages(constraints: LoopConstraints, usual: &[u8]) -> Vec<SideBySide> {
+fn several_pages(constraints: LoopConstraints, usual: &[u8]) -> Vec<SideBySidePages> {
     match constraints.side_by_side {
-        Some(SideBySide::ONE) => Vec::new(),
+        Some(SideBySidePages::ONE) => Vec::new(),
         Some(pages) => vec![pages],
-        None => usual.iter().filter_map(|pages| SideBySide::new(*pages)).collect(),
+        None => usual.iter().filter_map(|pages| SideBySidePages::new(*pages)).collect(),
     }
 }
 
@@ -164,7 +164,7 @@ pub struct ChosenLoops {
     pub untried: Vec<KernelShape>,
     /// Kernels for which regular stores were faster, but not all loops with non-temporal stores were tried. They use
     /// the best tried loop with non-temporal stores, because these stores reduce memory traffic.
-    pub regular_by_default: Vec<Kernel>,
+    pub nontemporal_by_default: Vec<Kernel>,
     /// Number of passes that the choice took.
     pub passes: usize,
 }
@@ -309,8 +309,8 @@ fn is_close(group: &Halving<KernelShape>, streaming: KernelShape, regular: Kerne
 }
 
 impl ChosenLoops {
-    /// Adds the chosen loop of a kernel: the fastest one, or the one that [`Self::regular_by_default`] describes. `all`
-    /// contains all loops of the kernel; `alone` compares the best loops of both kinds of store in passes of this
+    /// Adds the chosen loop of a kernel: the fastest one, or the one that [`Self::nontemporal_by_default`] describes.
+    /// `all` contains all loops of the kernel; `alone` compares the best loops of both kinds of store in passes of this
     /// kernel alone.
     fn take(
         &mut self,
@@ -331,7 +331,7 @@ impl ChosenLoops {
         match first.map(|next| tried.iter().find(|shape| is_nontemporal(shape)).unwrap_or(next)) {
             Some(best) => {
                 self.loops.push((kernel, *best));
-                self.regular_by_default.push(kernel);
+                self.nontemporal_by_default.push(kernel);
             }
             None => {
                 self.loops.push((kernel, leader));
@@ -402,7 +402,7 @@ fn leaves_dirty_lines(kernel: Kernel, shape: KernelShape) -> bool {
     kernel.writes() && shape.stores == Stores::Regular
 }
 
-impl Candidates for Search<'_> {
+impl CandidateTurns for Search<'_> {
     type Candidate = KernelShape;
     type Error = ArenaError;
 
@@ -493,7 +493,7 @@ mod tests {
             isa: kernels::available_isas()[0],
             stores,
             unroll,
-            side_by_side: SideBySide::ONE,
+            side_by_side: SideBySidePages::ONE,
             prefetch: Prefetch::Off,
         }
     }
@@ -524,26 +524,26 @@ mod tests {
             isa: Isa::Avx,
             stores,
             unroll,
-            side_by_side: SideBySide::ONE,
+            side_by_side: SideBySidePages::ONE,
             prefetch: Prefetch::Off,
         };
         let (nt, more) = (shape(Stores::NonTemporal, 4), shape(Stores::NonTemporal, 1));
         let regular = shape(Stores::Regular, 4);
         let mut halving = Halving::new([nt, regular]);
         for (i, rate) in [(0, 90.0), (0, 91.0), (1, 100.0), (1, 101.0)] {
-            halving.record(i, rate, f64::NAN);
+            halving.add_rate(i, rate, f64::NAN);
         }
-        halving.rank();
+        halving.sort_by_score();
         let chosen = |kernel, all: &[KernelShape]| {
             let mut chosen = ChosenLoops::default();
             chosen.take(kernel, &halving, None, all.to_vec());
             chosen
         };
         let whole = chosen(Kernel::Copy, &[nt, regular]);
-        assert_eq!((whole.loops[0].1, whole.regular_by_default.len()), (regular, 0));
+        assert_eq!((whole.loops[0].1, whole.nontemporal_by_default.len()), (regular, 0));
         assert!(whole.leads[0].1.is_significant() && whole.untried.is_empty());
         let part = chosen(Kernel::Copy, &[nt, regular, more]);
-        assert_eq!((part.loops[0].1, part.regular_by_default), (nt, vec![Kernel::Copy]));
+        assert_eq!((part.loops[0].1, part.nontemporal_by_default), (nt, vec![Kernel::Copy]));
         assert_eq!((part.tried.len(), part.untried), (2, vec![more]));
         // The kernel reads the lines that it overwrites anyway, so regular stores add no traffic.
         assert_eq!(chosen(Kernel::Update, &[nt, regular, more]).loops[0].1, regular);
@@ -736,7 +736,7 @@ mod tests {
 
     #[test]
     fn constraints_limit_the_candidates() {
-        let all = candidate_shapes(LoopConstraints::default(), Breadth::Likely);
+        let all = candidate_shapes(LoopConstraints::default(), SearchBreadth::Likely);
         assert!(all.iter().any(|s| s.prefetch != Prefetch::Off));
         let regular = candidate_shapes(
             LoopConstraints {
@@ -744,20 +744,20 @@ mod tests {
                 prefetch: Some(Prefetch::Off),
                 side_by_side: None,
             },
-            Breadth::Likely,
+            SearchBreadth::Likely,
         );
         assert!(regular.iter().all(|s| s.stores == Stores::Regular && s.prefetch == Prefetch::Off));
-        assert!(regular.iter().any(|s| s.side_by_side == SideBySide::ONE));
-        let four = SideBySide::new(4);
+        assert!(regular.iter().any(|s| s.side_by_side == SideBySidePages::ONE));
+        let four = SideBySidePages::new(4);
         assert!(regular.iter().any(|s| Some(s.side_by_side) == four));
         let four_alone = LoopConstraints { side_by_side: four, ..LoopConstraints::default() };
-        let shapes = candidate_shapes(four_alone, Breadth::Wide);
+        let shapes = candidate_shapes(four_alone, SearchBreadth::Wide);
         assert!(!shapes.is_empty() && shapes.iter().all(|s| Some(s.side_by_side) == four));
         let far = Prefetch::FarNear(4096, 512);
         assert!(
             candidate_shapes(
                 LoopConstraints { prefetch: Some(far), ..LoopConstraints::default() },
-                Breadth::Wide
+                SearchBreadth::Wide
             )
             .iter()
             .all(|s| s.prefetch == far)

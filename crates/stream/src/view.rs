@@ -20,11 +20,11 @@ use crate::GAUGE;
 pub(crate) use figures::points;
 use figures::{StreamFigure, comparable_rate};
 use nodegauge_analysis::ratio::closing::several_figures_sentences;
-use nodegauge_arena::names::{CURVES, STREAM, TUNE};
+use nodegauge_arena::names::{CURVE_TESTS, STREAM, TUNE};
 use nodegauge_gauge::Detail;
 use nodegauge_gauge::outputs::is_output;
 use nodegauge_gauge::view::{Section, plain_table, summary, summary_section};
-use nodegauge_measure::record::{Category, Finding, Measurement, Quoted, Record};
+use nodegauge_measure::record::{Category, Finding, Measurement, QuotedStatistic, Record};
 use nodegauge_published as published;
 
 /// Findings that follow from the measurement itself and explain the figures.
@@ -64,7 +64,8 @@ fn closing(record: &Record) -> Option<Section> {
     let own_loops = of_one_regime.map(|(m, _)| ("nodegauge's loop".to_owned(), *m));
     let programs = others.iter().map(|(m, config)| (standard::program_name(config), *m));
     let named: Vec<(String, &Measurement)> = own_loops.chain(programs).collect();
-    let sentences = several_figures_sentences(&named, &format!("runs {}", last.name), Quoted::Best);
+    let sentences =
+        several_figures_sentences(&named, &format!("runs {}", last.name), QuotedStatistic::Best);
     (!sentences.is_empty()).then(|| summary_section(sentences))
 }
 
@@ -94,7 +95,8 @@ pub fn has_sweep(record: &Record) -> bool {
 /// Returns a section with figures of tests that this version does not support.
 fn unknown(record: &Record) -> Option<Section> {
     let own = record.measurements.iter().filter(|m| m.gauge == GAUGE && !is_output(m));
-    let unknown = own.filter(|m| ![&TESTS[..], &CURVES[..]].concat().contains(&m.test.as_str()));
+    let unknown =
+        own.filter(|m| ![&TESTS[..], &CURVE_TESTS[..]].concat().contains(&m.test.as_str()));
     let figures: Vec<&Measurement> = unknown.collect();
     if figures.is_empty() {
         return None;

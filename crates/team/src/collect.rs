@@ -40,7 +40,7 @@ impl<T> MessageCollection<T> {
     }
 
     /// Returns the wait until the deadline, to which the caller adds intervals and interruptions.
-    pub fn wait(&self) -> Wait<'static> {
+    pub fn deadline_wait(&self) -> Wait<'static> {
         self.deadline.map_or_else(Wait::unlimited, Wait::until)
     }
 
@@ -125,7 +125,7 @@ impl<T> MessageCollection<T> {
     }
 
     /// True if the message of this member has arrived.
-    pub fn has(&self, member: usize) -> bool {
+    pub fn has_message(&self, member: usize) -> bool {
         self.messages.contains_key(&member)
     }
 
@@ -140,13 +140,13 @@ impl<T> MessageCollection<T> {
     }
 
     /// Returns the reason why a member has no message: `no response within 30 s`.
-    pub fn reason(&self) -> String {
+    pub fn missing_reason(&self) -> String {
         format!("no response {}", self.limit())
     }
 
     /// Returns a text that names the ranks without a message: `no response from ranks 1-3 within 30 s`; `None` if
     /// there are none.
-    pub fn missing_ranks(&self) -> Option<String> {
+    pub fn missing_ranks_in_words(&self) -> Option<String> {
         if self.is_complete() {
             return None;
         }
@@ -160,7 +160,7 @@ impl<T> MessageCollection<T> {
     /// # Errors
     /// Fails if ranks are missing; the error names them.
     pub fn all_messages(self) -> Result<Vec<T>, Failure> {
-        match self.missing_ranks() {
+        match self.missing_ranks_in_words() {
             Some(missing) => Err(Failure::missing(missing)),
             None => Ok(self.messages.into_values().collect()),
         }
@@ -191,7 +191,7 @@ mod tests {
     fn each_member_is_polled_for_its_message() {
         let mut collection = four_members(LATER);
         let mut rounds = [0; 5];
-        let wait = collection.wait().every(Duration::ZERO);
+        let wait = collection.deadline_wait().every(Duration::ZERO);
         let poll = |member: usize| {
             rounds[member] += 1;
             // The second member responds to the third question.
@@ -211,7 +211,7 @@ mod tests {
             sender.send(message).unwrap();
         }
         let mut collection = four_members(LATER);
-        let wait = collection.wait();
+        let wait = collection.deadline_wait();
         collection.receive(&wait, |pause| Ok(inbox.recv_timeout(pause).ok())).unwrap();
         assert_eq!(collection.all_messages().unwrap(), ['a', 'b', 'c', 'd']);
     }
@@ -219,23 +219,28 @@ mod tests {
     #[test]
     fn missing_members_are_named_at_deadline() {
         let mut collection = four_members(Duration::ZERO);
-        let wait = collection.wait();
+        let wait = collection.deadline_wait();
         collection.poll_each(&wait, |member| Ok((member == 2).then_some('b'))).unwrap();
-        assert!(collection.has(2) && !collection.has(3) && !collection.is_interrupted());
+        assert!(
+            collection.has_message(2) && !collection.has_message(3) && !collection.is_interrupted()
+        );
         assert_eq!(collection.missing().collect::<Vec<_>>(), [1, 3, 4]);
-        assert_eq!(collection.reason(), "no response within 0 s");
+        assert_eq!(collection.missing_reason(), "no response within 0 s");
         let named = "no response from ranks 1,3-4 within 0 s";
-        assert_eq!(collection.missing_ranks().unwrap(), named);
+        assert_eq!(collection.missing_ranks_in_words().unwrap(), named);
         assert_eq!(collection.all_messages().unwrap_err().message, named);
         let unequal = MessageCollection::<()>::new([7], Duration::from_millis(2540));
-        assert_eq!(unequal.missing_ranks().unwrap(), "no response from rank 7 within 2.5 s");
+        assert_eq!(
+            unequal.missing_ranks_in_words().unwrap(),
+            "no response from rank 7 within 2.5 s"
+        );
     }
 
     #[test]
     fn message_at_deadline_counts() {
         let mut late = Some((3, 'c'));
         let mut collection = MessageCollection::new([3], Duration::ZERO);
-        let wait = collection.wait();
+        let wait = collection.deadline_wait();
         collection.receive(&wait, |_| Ok(late.take())).unwrap();
         assert!(collection.is_complete());
     }
@@ -243,18 +248,18 @@ mod tests {
     #[test]
     fn interrupted_collection_keeps_messages() {
         let mut collection = four_members(LATER);
-        let wait = collection.wait().unless(&|| true);
+        let wait = collection.deadline_wait().unless(&|| true);
         collection.poll_each(&wait, |member| Ok((member < 3).then_some('x'))).unwrap();
         assert!(collection.is_interrupted());
         let named = "no response from ranks 3-4 before the interrupt";
-        assert_eq!(collection.missing_ranks().unwrap(), named);
+        assert_eq!(collection.missing_ranks_in_words().unwrap(), named);
         assert_eq!(collection.into_messages().len(), 2);
     }
 
     #[test]
     fn failed_link_ends_collection() {
         let mut collection = four_members(LATER);
-        let wait = collection.wait();
+        let wait = collection.deadline_wait();
         let lost = || Failure::missing("rank 2 is lost");
         let polled = collection.poll_each(&wait, |member| match member {
             2 => Err(lost()),
@@ -267,10 +272,10 @@ mod tests {
     #[test]
     fn empty_collection_is_complete() {
         let mut collection = MessageCollection::<char>::new([], Duration::ZERO);
-        let wait = collection.wait().unless(&|| true);
+        let wait = collection.deadline_wait().unless(&|| true);
         collection.receive(&wait, |_| Err(Failure::missing("not called"))).unwrap();
         collection.poll_each(&wait, |_| Err(Failure::missing("not called"))).unwrap();
         assert!(collection.is_complete() && !collection.is_interrupted());
-        assert_eq!(collection.missing_ranks(), None);
+        assert_eq!(collection.missing_ranks_in_words(), None);
     }
 }

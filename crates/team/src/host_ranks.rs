@@ -41,7 +41,7 @@ fn receive_all<T: DeserializeOwned>(
     socket: &str,
 ) -> Result<(), Failure> {
     let listener = link::listen(socket)?;
-    let wait = collection.wait();
+    let wait = collection.deadline_wait();
     collection.receive(&wait, |pause| next(&listener, pause))
 }
 

@@ -24,7 +24,7 @@ use crate::TeamError;
 use crate::collect::MessageCollection;
 use crate::mpi::{World, WorldHosts};
 use crate::rank_service::join_timeout;
-use lines::{SrunLeader, SrunStep};
+use lines::{LeaderConnection, SrunStep};
 use link::Link;
 use nodegauge_measure::{Failure, Notice, NoticeId};
 use nodegauge_os::{Wait, is_end_requested, wait_until};
@@ -66,7 +66,7 @@ pub struct SlurmNodes {
 impl SlurmNodes {
     /// Returns the command that starts this program with the same arguments on all nodes but the first.
     fn command(&self) -> Result<Command, Failure> {
-        let program = nodegauge_os::own_path().map_err(Failure::missing)?;
+        let program = nodegauge_os::own_program_file().map_err(Failure::missing)?;
         let others = self.names.iter().zip(&self.tasks).skip(1);
         let list: Vec<&str> =
             others.flat_map(|(name, n)| std::iter::repeat_n(name.as_str(), *n as usize)).collect();
@@ -242,13 +242,13 @@ impl Hosts {
     /// Fails outside of a step of Slurm.
     pub fn from_rank_0() -> Result<Self, Failure> {
         let name = RankHost::own("").name;
-        let started = LauncherJob::node_slurm_tasks(&name).ok_or_else(|| {
+        let started = LauncherJob::from_slurm_node(&name).ok_or_else(|| {
             Failure::usage(format!(
                 "{STARTED_BY_RANK_0} is set, but srun has not started this process"
             ))
         })?;
         let link = match started.rank {
-            0 => Link::Leader(SrunLeader::new(&name)?),
+            0 => Link::Leader(LeaderConnection::new(&name)?),
             _ => Link::Nothing,
         };
         // The first host is that of rank 0, whose name does not matter here.
@@ -280,7 +280,7 @@ impl Hosts {
         if nodes.names.first() != Some(&own) {
             return Ok(None);
         }
-        let started = LauncherJob::node_slurm_tasks(&own)
+        let started = LauncherJob::from_slurm_node(&own)
             .ok_or_else(|| Failure::missing("Slurm does not report the tasks of this node"))?;
         if started.rank > 0 {
             return Ok(Some(Self::at(nodes.names.clone(), 0, started, Link::Nothing)));
@@ -308,7 +308,7 @@ impl Hosts {
     ) -> Result<Option<Self>, Failure> {
         let timeout = join_timeout()?;
         let world = if started.has_mpi() {
-            link::world(started, timeout, give_up)
+            link::join_world(started, timeout, give_up)
         } else {
             Err(Failure::missing("srun started the ranks without an MPI"))
         };
@@ -329,7 +329,7 @@ impl Hosts {
         let mut notices = Vec::new();
         if world.rank == 0 {
             let collection = rank_hosts(world, timeout)?;
-            if let Some(missing) = collection.missing_ranks() {
+            if let Some(missing) = collection.missing_ranks_in_words() {
                 let text = format!("{missing}; hosts without a response were not measured");
                 notices.push(Notice::new(NoticeId::Failed, "", text));
             }
@@ -530,11 +530,15 @@ impl Hosts {
         let others = (1..self.names.len()).filter(|host| self.lost.borrow()[*host].is_none());
         let mut collection = MessageCollection::new(others, timeout);
         let passed_on = || self.pass_on_interrupt(interrupted);
-        let wait = collection.wait().every(POLL_INTERVAL).unless(&passed_on).grace(AFTER_INTERRUPT);
+        let wait = collection
+            .deadline_wait()
+            .every(POLL_INTERVAL)
+            .unless(&passed_on)
+            .grace(AFTER_INTERRUPT);
         collection.poll_each(&wait, |host| Ok(self.host_message(host)))?;
         for host in collection.missing() {
             self.all_respond.set(false);
-            self.lost.borrow_mut()[host] = Some(Failure::missing(collection.reason()));
+            self.lost.borrow_mut()[host] = Some(Failure::missing(collection.missing_reason()));
         }
         Ok(collection.into_messages())
     }
@@ -598,7 +602,7 @@ impl Hosts {
 ///
 /// # Errors
 /// Fails if ranks do not respond before the timeout, or if they run different versions of the program.
-pub fn rank_places(world: &World, version: &str) -> Result<Option<Vec<Vec<u32>>>, Failure> {
+pub fn gather_rank_cpus(world: &World, version: &str) -> Result<Option<Vec<Vec<u32>>>, Failure> {
     let own = RankHost::own(version);
     let layout: Result<Vec<HostRanks>, Failure>;
     let mut cpus = None;
@@ -631,7 +635,7 @@ pub fn rank_places(world: &World, version: &str) -> Result<Option<Vec<Vec<u32>>>
 /// failure instead of their hosts.
 fn rank_hosts(world: &World, timeout: Duration) -> Result<MessageCollection<RankHost>, Failure> {
     let mut collection = MessageCollection::new(1..world.count, timeout);
-    let wait = collection.wait().every(POLL_INTERVAL);
+    let wait = collection.deadline_wait().every(POLL_INTERVAL);
     let collected = collection.poll_each(&wait, |rank| match world.poll(rank) {
         Some(words) => serde_json::from_slice(&words)
             .map(Some)

@@ -9,8 +9,8 @@ use std::time::Duration;
 /// Default interval between two checks for an interrupt.
 const INTERVAL: Duration = Duration::from_millis(20);
 
-/// Returns a check for [`Interrupt::when`] that also sets `stop` if the run is interrupted. The threads of the job read
-/// `stop` and end early.
+/// Returns a check for [`InterruptCheck::when`] that also sets `stop` if the run is interrupted. The threads of the job
+/// read `stop` and end early.
 pub fn stopping_check<'a>(
     interrupted: &'a dyn Fn() -> bool,
     stop: &'a AtomicBool,
@@ -25,14 +25,14 @@ pub fn stopping_check<'a>(
 }
 
 /// Check for interrupts by the user while a job runs.
-pub struct Interrupt<'a> {
+pub struct InterruptCheck<'a> {
     interval: Duration,
     ask: Option<&'a mut dyn FnMut() -> bool>,
     /// Panic in `ask`, which is resumed after the job has ended.
     panic: Option<Box<dyn Any + Send>>,
 }
 
-impl<'a> Interrupt<'a> {
+impl<'a> InterruptCheck<'a> {
     /// Creates a check that never interrupts.
     pub fn never() -> Self {
         Self { interval: INTERVAL, ask: None, panic: None }

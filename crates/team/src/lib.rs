@@ -16,7 +16,7 @@ pub mod ranks;
 pub mod timed;
 pub mod workers;
 
-pub use interrupt::{Interrupt, stopping_check};
+pub use interrupt::{InterruptCheck, stopping_check};
 pub use timed::{Laps, Span, TimedResults};
 pub use workers::{WorkerPool, Workers};
 
@@ -231,14 +231,14 @@ impl Team {
     /// # Errors
     /// Fails if a member panics; the team cannot be used afterwards.
     pub fn run(&mut self, job: impl Fn(&Member<'_>) + Sync) -> Result<(), TeamError> {
-        self.run_until(Interrupt::never(), job)
+        self.run_until(InterruptCheck::never(), job)
     }
 
     /// Runs `job` on every member, and checks `interrupt` while it waits. The job itself must end early if the user
     /// interrupts the run. Returns when all members have finished.
     fn run_until(
         &mut self,
-        mut interrupt: Interrupt<'_>,
+        mut interrupt: InterruptCheck<'_>,
         job: impl Fn(&Member<'_>) + Sync,
     ) -> Result<(), TeamError> {
         let job: &(dyn Fn(&Member<'_>) + Sync) = &job;
@@ -269,14 +269,14 @@ impl Team {
         &mut self,
         job: impl Fn(&Member<'_>) -> T + Sync,
     ) -> Result<Vec<T>, TeamError> {
-        self.run_and_collect_until(Interrupt::never(), job)
+        self.run_and_collect_until(InterruptCheck::never(), job)
     }
 
     /// Runs `job` like [`Team::run_and_collect`], and checks `interrupt` while it waits. The job itself must end early
     /// if the user interrupts the run.
     pub(crate) fn run_and_collect_until<T: Send>(
         &mut self,
-        interrupt: Interrupt<'_>,
+        interrupt: InterruptCheck<'_>,
         job: impl Fn(&Member<'_>) -> T + Sync,
     ) -> Result<Vec<T>, TeamError> {
         let results: Vec<Mutex<Option<T>>> = (0..self.len()).map(|_| Mutex::new(None)).collect();

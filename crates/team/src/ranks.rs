@@ -8,7 +8,7 @@
 //! If a rank dies or fails, the job ends, and all other ranks are killed, so that no rank waits forever.
 
 use crate::timed::{Laps, TimedResults};
-use crate::{Interrupt, Member, MemberBarrier, TeamError};
+use crate::{InterruptCheck, Member, MemberBarrier, TeamError};
 use nodegauge_measure::interference::stolen_ticks;
 use nodegauge_os::{
     ForkedChild, Mapping, SpinBarrier, SysError, describe_exit_status, receive_from_children,
@@ -35,7 +35,7 @@ type Message<T> = Result<T, String>;
 /// another thread may hold.
 pub unsafe fn run<T: Serialize + DeserializeOwned>(
     places: &[RankPlace],
-    mut interrupt: Interrupt<'_>,
+    mut interrupt: InterruptCheck<'_>,
     job: impl Fn(&Member<'_>) -> Result<T, String>,
 ) -> Result<Vec<T>, TeamError> {
     let shared = Mapping::shared(size_of::<SpinBarrier>()).map_err(cannot_start)?;
@@ -67,7 +67,7 @@ pub unsafe fn run<T: Serialize + DeserializeOwned>(
 /// Fails under the same conditions as [`run`], and if this process has other threads (`EBUSY`).
 pub fn run_single_threaded<T: Serialize + DeserializeOwned>(
     places: &[RankPlace],
-    interrupt: Interrupt<'_>,
+    interrupt: InterruptCheck<'_>,
     job: impl Fn(&Member<'_>) -> Result<T, String>,
 ) -> Result<Vec<T>, TeamError> {
     nodegauge_os::check_single_threaded().map_err(cannot_start)?;
@@ -85,7 +85,7 @@ pub fn run_single_threaded<T: Serialize + DeserializeOwned>(
 /// The conditions are the same as for [`run`].
 pub unsafe fn run_timed<T: Serialize + DeserializeOwned>(
     places: &[RankPlace],
-    interrupt: Interrupt<'_>,
+    interrupt: InterruptCheck<'_>,
     job: impl Fn(&Member<'_>, &mut Laps<'_>) -> T,
 ) -> Result<TimedResults<T>, TeamError> {
     let stolen = stolen_ticks();
@@ -158,13 +158,13 @@ pub fn apply_place(place: &RankPlace) -> Result<(), String> {
 mod tests {
     use super::*;
     use nodegauge_machine::NumaNodeId;
-    use nodegauge_placement::{Bind, MemoryPolicy, Placement};
+    use nodegauge_placement::{Binding, MemoryPolicy, Placement};
     use std::sync::atomic::{AtomicU64, Ordering};
 
     /// Returns places for ranks on the CPUs of this thread. If `bound` is false, the ranks are not bound.
     fn places(count: u32, bound: bool) -> Vec<RankPlace> {
         let cpus = pin::current_affinity().unwrap();
-        let bind = if bound { Bind::Close } else { Bind::None };
+        let bind = if bound { Binding::Close } else { Binding::None };
         let place = |rank: u32| {
             let cpus = if bound { vec![cpus[rank as usize % cpus.len()]] } else { cpus.clone() };
             let placement = Placement::new(bind, "test", vec![cpus]);
@@ -178,7 +178,7 @@ mod tests {
         job: impl Fn(&Member<'_>, &mut Laps<'_>) -> T,
     ) -> Result<TimedResults<T>, TeamError> {
         // SAFETY: the jobs below use atomics, the allocator and system calls.
-        unsafe { run_timed(places, Interrupt::never(), job) }
+        unsafe { run_timed(places, InterruptCheck::never(), job) }
     }
 
     #[test]
@@ -224,7 +224,7 @@ mod tests {
         assert!(refused.starts_with("rank 1: memory policy bind:900 was refused"), "{refused}");
         // SAFETY: the job only waits.
         let ended = unsafe {
-            run_timed(&places(2, false), Interrupt::when(&mut || true), |_, _| {
+            run_timed(&places(2, false), InterruptCheck::when(&mut || true), |_, _| {
                 loop {
                     std::thread::park()
                 }

@@ -4,7 +4,7 @@
 //! outside the part, about a microsecond before and after it.
 
 use crate::core_to_core::{SharedCacheLines, measure_round_trip};
-use crate::{Interrupt, Member, Team, TeamError};
+use crate::{InterruptCheck, Member, Team, TeamError};
 use nodegauge_measure::Seconds;
 use nodegauge_measure::interference::{Cause, ThreadCounts, stolen_ticks};
 use nodegauge_measure::samples::Sample;
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 pub type Span = (u64, u64);
 
 /// Returns the length of a span, seconds.
-pub fn seconds((start, end): Span) -> f64 {
+pub fn span_seconds((start, end): Span) -> f64 {
     end.saturating_sub(start) as f64 * 1e-9
 }
 
@@ -49,12 +49,12 @@ impl<T> TimedResults<T> {
     }
 
     /// Returns the times as a sample with `round_trips`, which were measured before and after the job, in seconds.
-    pub fn sample(&self, round_trips: (f64, f64)) -> Sample {
+    pub fn to_sample(&self, round_trips: (f64, f64)) -> Sample {
         Sample {
             round_trips,
             causes: self.causes.clone(),
             part_causes: self.part_causes.clone(),
-            ..Sample::from_times(self.spans.iter().copied().map(seconds).collect())
+            ..Sample::from_times(self.spans.iter().copied().map(span_seconds).collect())
         }
     }
 }
@@ -129,14 +129,14 @@ impl Team {
         &mut self,
         job: impl Fn(&Member<'_>, &mut Laps<'_>) -> T + Sync,
     ) -> Result<TimedResults<T>, TeamError> {
-        self.run_timed_until(Interrupt::never(), job)
+        self.run_timed_until(InterruptCheck::never(), job)
     }
 
     /// Runs `job` like [`Team::run_timed`], and checks `interrupt` while it waits. The job itself must end early if the
     /// user interrupts the run.
     pub(crate) fn run_timed_until<T: Send>(
         &mut self,
-        interrupt: Interrupt<'_>,
+        interrupt: InterruptCheck<'_>,
         job: impl Fn(&Member<'_>, &mut Laps<'_>) -> T + Sync,
     ) -> Result<TimedResults<T>, TeamError> {
         let stolen = stolen_ticks();
@@ -159,7 +159,7 @@ impl Team {
     ) -> Result<(Sample, TimedResults<T>), TeamError> {
         let before = measure_round_trip(self, lines)?.0;
         let timed = self.run_timed(job)?;
-        let sample = timed.sample((before, measure_round_trip(self, lines)?.0));
+        let sample = timed.to_sample((before, measure_round_trip(self, lines)?.0));
         Ok((sample, timed))
     }
 }

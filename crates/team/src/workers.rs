@@ -26,7 +26,7 @@
 //! Common to all variants of [`Workers`]:
 //!
 //! * [`Laps`] and [`TimedResults`]: parts of a job, timed from the earliest start to the latest end, with interference;
-//! * [`Interrupt`]: ends a job early. Forked ranks are killed; threads must end by themselves.
+//! * [`InterruptCheck`]: ends a job early. Forked ranks are killed; threads must end by themselves.
 //!
 //! A team binds its threads. [`ranks::apply_place`] binds a forked rank and sets its memory policy. Ranks of a
 //! launcher are bound by the launcher.
@@ -35,11 +35,11 @@
 
 use crate::core_to_core::{SharedCacheLines, measure_round_trip};
 use crate::mpi::{self, World, WorldHosts};
-use crate::{Interrupt, Laps, Member, Team, TeamError, TimedResults, ranks};
+use crate::{InterruptCheck, Laps, Member, Team, TeamError, TimedResults, ranks};
 use nodegauge_machine::CpuId;
 use nodegauge_measure::quantity::count_in_words;
 use nodegauge_measure::samples::Sample;
-use nodegauge_placement::{Bind, Placement, RankPlace, RankPlan};
+use nodegauge_placement::{Binding, Placement, RankPlace, RankPlan};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -57,7 +57,7 @@ pub enum Workers {
 impl Workers {
     /// Describes `count` threads that are not bound.
     pub fn unbound_threads(count: usize) -> Self {
-        Self::Threads(Placement::new(Bind::None, "unbound", vec![Vec::new(); count]))
+        Self::Threads(Placement::new(Binding::None, "unbound", vec![Vec::new(); count]))
     }
 
     /// Describes `count` forked ranks that are not bound.
@@ -87,7 +87,7 @@ impl Workers {
     }
 
     /// Returns the number of the policy that places the ranks; `None` without a policy.
-    pub fn policy(&self) -> Option<u8> {
+    pub fn policy_number(&self) -> Option<u8> {
         match self {
             Self::Threads(_) | Self::Mpi(..) => None,
             Self::Ranks(plan) => plan.policy.map(|policy| policy.number()),
@@ -136,7 +136,7 @@ impl Workers {
     /// Returns the CPU numbers of each worker; `None` if they are not bound.
     pub fn bound_cpus(&self) -> Option<Vec<Vec<u32>>> {
         let together = self.all_threads();
-        if together.bind == Bind::None {
+        if together.bind == Binding::None {
             return None;
         }
         let threads = together.threads.iter();
@@ -180,7 +180,7 @@ impl<'a> WorkerPool<'a> {
     }
 
     /// Returns the affinity of each thread of the team with the most threads, as the kernel reported it after binding.
-    pub fn details(&self) -> Vec<String> {
+    pub fn widest_team_affinities(&self) -> Vec<String> {
         let of = self.widest.and_then(|at| self.teams[at].as_ref());
         of.into_iter()
             .flat_map(|team| team.observed_affinities())
@@ -189,7 +189,7 @@ impl<'a> WorkerPool<'a> {
     }
 
     /// Returns the CPUs of the team with the most threads; its round trips identify regimes.
-    pub fn places(&self) -> Vec<Vec<u32>> {
+    pub fn widest_team_cpus(&self) -> Vec<Vec<u32>> {
         self.widest.and_then(|at| self.all[at].bound_cpus()).unwrap_or_default()
     }
 
@@ -214,7 +214,7 @@ impl<'a> WorkerPool<'a> {
     pub unsafe fn sample<T: Serialize + DeserializeOwned + Send>(
         &mut self,
         at: usize,
-        interrupt: Interrupt<'_>,
+        interrupt: InterruptCheck<'_>,
         job: impl Fn(&Member<'_>, &mut Laps<'_>) -> T + Sync,
     ) -> Result<(Sample, TimedResults<T>), TeamError> {
         let before = self.round_trip()?;
@@ -229,7 +229,7 @@ impl<'a> WorkerPool<'a> {
             (_, Some(team)) => team.run_timed_until(interrupt, job),
             (_, None) => unreachable!("every description of threads has a team"),
         }?;
-        let sample = timed.sample((before, self.round_trip()?));
+        let sample = timed.to_sample((before, self.round_trip()?));
         Ok((sample, timed))
     }
 
@@ -244,7 +244,7 @@ impl<'a> WorkerPool<'a> {
     pub unsafe fn run<T: Serialize + DeserializeOwned + Send>(
         &mut self,
         at: usize,
-        interrupt: Interrupt<'_>,
+        interrupt: InterruptCheck<'_>,
         job: impl Fn(&Member<'_>) -> T + Sync,
     ) -> Result<Vec<T>, TeamError> {
         match (self.all[at], &mut self.teams[at]) {

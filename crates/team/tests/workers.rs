@@ -1,7 +1,7 @@
 //! Tests that threads and forked ranks run the same jobs.
 
 use nodegauge_os::Mapping;
-use nodegauge_team::{Interrupt, TeamError, WorkerPool, Workers};
+use nodegauge_team::{InterruptCheck, TeamError, WorkerPool, Workers};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ fn threads_and_ranks_run_a_timed_job() {
         sum.store(0, Ordering::Relaxed);
         // SAFETY: the job only uses an atomic and the barrier.
         let (sample, timed) = unsafe {
-            pool.sample(at, Interrupt::never(), |member, laps| {
+            pool.sample(at, InterruptCheck::never(), |member, laps| {
                 for _ in 0..4 {
                     laps.time(|| sum.fetch_add(member.index as u64, Ordering::Relaxed));
                 }
@@ -32,7 +32,7 @@ fn threads_and_ranks_run_a_timed_job() {
         assert_eq!((timed.results, sample.seconds.len()), (vec![12; 3], 4), "{workers:?}");
         // SAFETY: the job only makes a system call.
         let made = unsafe {
-            pool.run(at, Interrupt::never(), |member| (member.index, std::process::id()))
+            pool.run(at, InterruptCheck::never(), |member| (member.index, std::process::id()))
         }
         .unwrap();
         let own = made.iter().filter(|(_, process)| *process == std::process::id()).count();
@@ -54,7 +54,7 @@ fn interrupt_kills_ranks_but_not_threads() {
     };
     // SAFETY: the job only waits for a flag.
     let threads = unsafe {
-        pool.run(0, Interrupt::when(&mut ask).every(Duration::from_millis(1)), |_| {
+        pool.run(0, InterruptCheck::when(&mut ask).every(Duration::from_millis(1)), |_| {
             while stop.load(Ordering::Relaxed) == 0 {
                 std::thread::yield_now();
             }
@@ -63,7 +63,7 @@ fn interrupt_kills_ranks_but_not_threads() {
     assert_eq!(threads.unwrap().len(), 3);
     // SAFETY: the job only waits.
     let ranks = unsafe {
-        pool.run(1, Interrupt::when(&mut ask), |_| {
+        pool.run(1, InterruptCheck::when(&mut ask), |_| {
             loop {
                 std::thread::park();
             }
@@ -81,7 +81,7 @@ fn panic_in_callback_is_resumed_after_job() {
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         // SAFETY: the job only sleeps and uses an atomic.
         unsafe {
-            pool.run(0, Interrupt::when(&mut ask).every(Duration::from_millis(1)), |_| {
+            pool.run(0, InterruptCheck::when(&mut ask).every(Duration::from_millis(1)), |_| {
                 std::thread::sleep(Duration::from_millis(50));
                 ended.fetch_add(1, Ordering::Relaxed);
             })

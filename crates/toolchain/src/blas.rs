@@ -14,6 +14,6 @@ mod library;
 pub mod probe;
 
 pub use find::{BlasCandidate, BlasRequest};
-pub use info::{BlasInfo, ProbedBlas, Vendor};
-pub use library::{BlasLibrary, Columns, ColumnsMut, Product};
+pub use info::{BlasInfo, BlasVendor, ProbedBlas};
+pub use library::{BlasLibrary, ColumnMajor, ColumnMajorMut, ProductOperands};
 pub use probe::BlasProber;

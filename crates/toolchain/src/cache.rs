@@ -8,7 +8,7 @@
 //! folder.
 
 use nodegauge_measure::Bytes;
-use nodegauge_os::{MAX_PROGRAM_BYTES, TrustedFolder, effective_user};
+use nodegauge_os::{MAX_PROGRAM_BYTES, TrustedFolder, effective_user_id};
 use rustix::fs::{FileType, Mode, OFlags, Stat, fstat, openat};
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
@@ -129,7 +129,7 @@ impl ProgramCache {
 /// Returns the reason why another user may have changed a file or folder; `None` if no other user can change it.
 fn distrust_reason(stat: &Stat) -> Option<String> {
     let mode = stat.st_mode & 0o7777;
-    if stat.st_uid != effective_user() {
+    if stat.st_uid != effective_user_id() {
         return Some(format!("belongs to another user ({})", stat.st_uid));
     }
     (mode & OTHERS_WRITE != 0).then(|| format!("can be changed by others (mode {mode:o})"))

@@ -7,7 +7,7 @@ mod body;
 mod image;
 
 use body::FunctionBody;
-use image::Image;
+use image::SharedObjectImage;
 use nodegauge_os::{MAX_PROGRAM_BYTES, read_file};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -54,7 +54,7 @@ impl SharedObject {
     /// # Errors
     /// Fails when the file is not a shared object.
     pub fn function_code(&self, name: &str) -> io::Result<Option<CodeProperties>> {
-        let image = Image::parse(&self.data).map_err(|cause| {
+        let image = SharedObjectImage::parse(&self.data).map_err(|cause| {
             io::Error::other(format!("{:?} is not a shared object: {cause}", self.path))
         })?;
         let Some(image) = image else { return Ok(None) };

@@ -57,7 +57,7 @@ impl CommandLine {
     ///
     /// # Errors
     /// Fails when the text is empty, or ends within a quote or after a backslash.
-    pub fn read(
+    pub fn parse(
         what: &'static str,
         example: &'static str,
         text: &str,
@@ -100,7 +100,7 @@ impl FromStr for CommandLine {
     type Err = SyntaxError;
 
     fn from_str(text: &str) -> Result<Self, SyntaxError> {
-        Self::read("compiler", "--compiler 'gcc -O3 -fopenmp'", text)
+        Self::parse("compiler", "--compiler 'gcc -O3 -fopenmp'", text)
     }
 }
 

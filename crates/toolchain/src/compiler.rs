@@ -1,7 +1,7 @@
 //! Compilers of this system: detection, version, and compilation with a time limit.
 
 use crate::quote::first_errors;
-use crate::{CommandLine, Job, Scratch, ToolchainError, run, vendor_flags};
+use crate::{CommandLine, Job, ScratchFolder, ToolchainError, run, vendor_flags};
 use nodegauge_measure::{Bytes, legible};
 use nodegauge_os::{MAX_PROGRAM_BYTES, describe_exit_status};
 use std::fs::Metadata;
@@ -87,7 +87,7 @@ impl Compiler {
         limit: Duration,
         sources: &[&Path],
         flags: &[String],
-        scratch: &Scratch,
+        scratch: &ScratchFolder,
         name: &str,
         interrupted: &dyn Fn() -> bool,
     ) -> Result<CompiledProgram, ToolchainError> {

@@ -6,7 +6,7 @@ use crate::{CommandLine, ToolchainError, scratch, search};
 use nodegauge_measure::{Seconds, legible};
 use nodegauge_os::{
     ChildEnd, ChildError, ChildLimits, ChildOutput, ChildPlace, KillReason, MAX_TEXT_BYTES,
-    StackLimit, describe_exit_status, helper_time,
+    StackLimit, describe_exit_status, remaining_helper_time,
 };
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -51,12 +51,13 @@ pub struct JobOutput {
 }
 
 /// Runs `job` to its end and then kills all its descendants. `interrupted` is called repeatedly while the job runs. If
-/// the user's time budget ends before the limit of the job, the job ends with the budget; see [`helper_time`].
+/// the user's time budget ends before the limit of the job, the job ends with the budget; see
+/// [`remaining_helper_time`].
 ///
 /// # Errors
 /// Fails when the program cannot be started or monitored. An unsuccessful status is not an error of this function.
 pub fn run(job: &Job, interrupted: &dyn Fn() -> bool) -> Result<JobOutput, ToolchainError> {
-    let limit = helper_time(job.limit);
+    let limit = remaining_helper_time(job.limit);
     if limit.is_zero() {
         return Ok(JobOutput {
             end: ChildEnd::Killed(KillReason::TimedOut),
@@ -181,7 +182,7 @@ impl Job {
     ///
     /// # Errors
     /// Fails when the job was killed or ended with a failure; the error contains the last lines of the error output.
-    pub fn success(&self, output: JobOutput) -> Result<String, ToolchainError> {
+    pub fn successful_stdout(&self, output: JobOutput) -> Result<String, ToolchainError> {
         let status = self.status(&output)?;
         if status.success() {
             return Ok(output.stdout);

@@ -34,7 +34,7 @@ pub use quote::{
     last_line, last_lines, limit_exceeded_clause, no_response_reason, quoted_lines,
     time_limit_message,
 };
-pub use scratch::{ProgramReach, Scratch, unused_folder_reasons};
+pub use scratch::{ProgramReach, ScratchFolder, unused_folder_reasons};
 pub use search::{
     find_program, is_path, link_chain, skipped_folder_notices, which, with_path_hint,
 };

@@ -16,7 +16,7 @@ const LIMIT: Duration = Duration::from_secs(5);
 pub fn nontemporal_memcpy_min_bytes(interrupted: &dyn Fn() -> bool) -> Option<u64> {
     let linker = LINKERS.into_iter().find(|path| Path::new(path).is_file())?;
     let job = Job::new(CommandLine::new(linker, ["--list-tunables"]), LIMIT);
-    threshold(&job.success(run(&job, interrupted).ok()?).ok()?)
+    threshold(&job.successful_stdout(run(&job, interrupted).ok()?).ok()?)
 }
 
 /// Parses the threshold in a list of tunables, bytes; `None` if it is missing or 0, which means that it is not set.

@@ -22,10 +22,12 @@ mod words;
 
 pub use hosts::{HostList, HostRanks};
 pub use job::{job_has_several_hosts, job_hosts};
-pub use linked::program_library;
+pub use linked::required_mpi_library;
 pub use nodegauge_os::mpi_abi::{self as abi, LauncherKind, MpiAbi, launcher_abis};
 pub use placed::{LauncherArguments, MpiLaunch, MpiProgram, RankPlaces};
-pub use words::{RecognisedLauncher, library_in_output, recognise_launcher, without_explanations};
+pub use words::{
+    RecognisedLauncher, library_in_output, recognise_launcher, shorten_launcher_error,
+};
 
 /// MPI library, as its compiler wrapper reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -200,7 +202,7 @@ impl Mpi {
             let Some(own) = recognised.implementation else { continue };
             let found = recognised.launcher(command, &words);
             let program = which(found.command.program()).unwrap_or_default();
-            if let Some((path, abi)) = runtime::launcher_library(&program, own) {
+            if let Some((path, abi)) = runtime::compatible_library(&program, own) {
                 // The version of the library is assumed to be that of the launcher.
                 let library = library_in_output(&words).unwrap_or_else(|| MpiLibrary {
                     version: found.version.clone(),
@@ -415,7 +417,7 @@ mod tests {
         let write = r#"printf %s "$2" >"$1" && chmod 755 "$1""#;
         let command = CommandLine::new("/bin/sh", ["-c", write, "sh", &path, &text]);
         let job = Job::new(command, VERSION_LIMIT);
-        job.success(run(&job, &|| false).unwrap()).unwrap();
+        job.successful_stdout(run(&job, &|| false).unwrap()).unwrap();
         path
     }
 

@@ -171,7 +171,7 @@ fn in_places(family: &CompilerFamily, root: &Path) -> Option<(PathBuf, String)> 
 
 /// Returns the installed compilers of all families. They are searched for in the search path `path` (in the form of
 /// `PATH`) and in the vendors' locations below `root`. A compiler that is found several times is listed once.
-pub fn find_installed(path: &std::ffi::OsStr, root: &Path) -> Vec<InstalledCompiler> {
+pub fn find_installed_compilers(path: &std::ffi::OsStr, root: &Path) -> Vec<InstalledCompiler> {
     let mut seen: Vec<PathBuf> = Vec::new();
     let mut found = Vec::new();
     for family in &FAMILIES {
@@ -237,7 +237,7 @@ mod tests {
         // An empty file is not a program, regardless of its name.
         std::fs::write(root.path().join("bin/icx"), "").unwrap();
         let path = root.path().join("bin").into_os_string();
-        let found = find_installed(&path, root.path());
+        let found = find_installed_compilers(&path, root.path());
         let names: Vec<&str> = found.iter().map(|installed| installed.family.name).collect();
         assert_eq!(names, ["gcc", "aocc", "nvc"]);
         assert_eq!(found[0].command, "gcc");
@@ -250,7 +250,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         program(root.path(), "opt/AMD/aocc-compiler-5.0.0/bin/clang");
         let path = root.path().join("opt/AMD/aocc-compiler-5.0.0/bin").into_os_string();
-        let found = find_installed(&path, root.path());
+        let found = find_installed_compilers(&path, root.path());
         assert_eq!(found.len(), 1);
         assert_eq!((found[0].family.name, found[0].command.as_str()), ("clang", "clang"));
     }
@@ -289,7 +289,7 @@ mod tests {
         for place in FAMILIES.iter().flat_map(|family| family.locations) {
             program(root.path(), place.replace('*', "1.0").trim_start_matches('/'));
         }
-        let found = find_installed("".as_ref(), root.path());
+        let found = find_installed_compilers("".as_ref(), root.path());
         let names: Vec<&str> = found.iter().map(|installed| installed.family.name).collect();
         assert_eq!(names, ["aocc", "icx", "icc", "nvc", "armclang"]);
     }

@@ -6,10 +6,10 @@
 //! removed at the end of the run.
 
 use crate::job::{self, Job, OUTPUT_LIMIT};
-use crate::mpi::{MpiLaunch, without_explanations};
+use crate::mpi::{MpiLaunch, shorten_launcher_error};
 use crate::quote::last_lines;
 use crate::scratch::SHARED_MEMORY;
-use crate::{ChildEnd, CommandLine, KillReason, Scratch, ToolchainError};
+use crate::{ChildEnd, CommandLine, KillReason, ScratchFolder, ToolchainError};
 use nodegauge_measure::{Bytes, Failure, Seconds, legible};
 use nodegauge_os::{
     ChildPlace, MAX_TEXT_BYTES, SignalDelay, StackLimit, describe_exit_status,
@@ -52,7 +52,7 @@ pub struct WrittenFile {
 
 /// Working folder of a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Folder<'a> {
+pub enum WorkingFolder<'a> {
     /// New folder with these input files, which is removed after the run.
     Private(Vec<InputFile>),
     /// Existing folder, which is kept.
@@ -67,7 +67,7 @@ pub struct ProgramJob<'a> {
     /// Launcher of the ranks; if `None`, a single process is started.
     pub launch: Option<MpiLaunch<'a>>,
     /// Working folder of the program.
-    pub folder: Folder<'a>,
+    pub folder: WorkingFolder<'a>,
     /// Environment variables to set, and variables to remove (`None`).
     pub environment: Vec<(String, Option<String>)>,
     /// Time limit of the program.
@@ -106,7 +106,7 @@ impl<'a> ProgramJob<'a> {
         Self {
             program,
             launch: None,
-            folder: Folder::Existing(Path::new(".")),
+            folder: WorkingFolder::Existing(Path::new(".")),
             environment: Vec::new(),
             limit,
             output_limit: OUTPUT_LIMIT,
@@ -123,7 +123,7 @@ impl<'a> ProgramJob<'a> {
 
     /// Sets the working folder.
     #[must_use]
-    pub fn with_folder(self, folder: Folder<'a>) -> Self {
+    pub fn with_folder(self, folder: WorkingFolder<'a>) -> Self {
         Self { folder, ..self }
     }
 
@@ -188,17 +188,17 @@ pub fn run_with_listener(
 struct PreparedRun<'a> {
     job: Job,
     launcher: Option<CommandLine>,
-    folder: &'a Folder<'a>,
-    private: Scratch,
-    _shared_memory: Option<Scratch>,
+    folder: &'a WorkingFolder<'a>,
+    private: ScratchFolder,
+    _shared_memory: Option<ScratchFolder>,
 }
 
 impl<'a> PreparedRun<'a> {
     fn new(run: &'a ProgramJob<'_>) -> Result<Self, ToolchainError> {
-        let private = Scratch::new()?;
+        let private = ScratchFolder::new()?;
         let folder = match &run.folder {
-            Folder::Existing(path) => path.to_path_buf(),
-            Folder::Private(files) => {
+            WorkingFolder::Existing(path) => path.to_path_buf(),
+            WorkingFolder::Private(files) => {
                 for file in files {
                     write(private.path(), file.name, &file.text)?;
                 }
@@ -226,9 +226,9 @@ impl<'a> PreparedRun<'a> {
             job.command = with_words.with_arguments(run.program.words().iter().cloned());
             launcher = Some(with_words);
             if launch.is_local() {
-                shared_memory = Scratch::new_in(Path::new(SHARED_MEMORY)).ok();
+                shared_memory = ScratchFolder::new_in(Path::new(SHARED_MEMORY)).ok();
             }
-            let shared_memory = shared_memory.as_ref().map(Scratch::path);
+            let shared_memory = shared_memory.as_ref().map(ScratchFolder::path);
             job.environment = session_variables(launch, private.path(), shared_memory);
         }
         job.environment.extend(run.environment.iter().cloned());
@@ -238,7 +238,7 @@ impl<'a> PreparedRun<'a> {
     /// Reads the text files that the program left in its private folder, in the order of their names. Files that
     /// are not text or are too long, e.g. core dumps, are omitted.
     fn written_files(&self) -> Vec<WrittenFile> {
-        let Folder::Private(inputs) = self.folder else { return Vec::new() };
+        let WorkingFolder::Private(inputs) = self.folder else { return Vec::new() };
         let Ok(entries) = std::fs::read_dir(self.private.path()) else { return Vec::new() };
         let mut files = Vec::new();
         for entry in entries.flatten() {
@@ -319,7 +319,7 @@ impl ProgramOutput {
     /// Returns the last lines of the program's error output.
     pub fn error_tail(&self) -> String {
         if self.is_launched {
-            return last_lines(&without_explanations(&self.stderr));
+            return last_lines(&shorten_launcher_error(&self.stderr));
         }
         last_lines(&self.stderr)
     }
@@ -333,7 +333,7 @@ impl ProgramOutput {
     ///
     /// # Errors
     /// Fails when the program was killed or ended with an unsuccessful status.
-    pub fn success(self, hint: &'static str) -> Result<Self, ToolchainError> {
+    pub fn require_success(self, hint: &'static str) -> Result<Self, ToolchainError> {
         if self.status()?.success() {
             return Ok(self);
         }

@@ -8,8 +8,8 @@
 use crate::ToolchainError;
 use nodegauge_measure::{Failure, Notice, NoticeId};
 use nodegauge_os::{
-    FolderTrustError, MAX_PROGRAM_BYTES, Mapping, MemoryProgram, OtherUsers, TrustedFolder,
-    descriptor_path, effective_user, read_file,
+    FolderTrustError, InMemoryProgram, MAX_PROGRAM_BYTES, Mapping, OtherUserRights, TrustedFolder,
+    descriptor_path, effective_user_id, read_file,
 };
 use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, openat};
 use std::collections::BTreeSet;
@@ -45,7 +45,7 @@ pub enum ProgramReach {
 
 /// Private folder, which only this user can read or enter.
 #[derive(Debug)]
-pub struct Scratch {
+pub struct ScratchFolder {
     folder: PrivateFolder,
     reach: ProgramReach,
     /// True if no folder permits execution, so that programs are copied to memory.
@@ -60,7 +60,7 @@ enum OpenProgram {
     /// File of the private folder.
     File(File),
     /// Copy in memory.
-    Memory(MemoryProgram),
+    Memory(InMemoryProgram),
 }
 
 impl OpenProgram {
@@ -73,7 +73,7 @@ impl OpenProgram {
     }
 }
 
-impl Scratch {
+impl ScratchFolder {
     /// Creates a new folder below `TMPDIR`, or below `/dev/shm` if other users can replace files in `TMPDIR`. If
     /// they can replace files in both, the folder is accessed by its descriptor.
     ///
@@ -100,7 +100,7 @@ impl Scratch {
         if let Some(scratch) = Self::first(preferred.as_slice(), Self::allows_programs)? {
             return Ok(scratch);
         }
-        MemoryProgram::new(&[0]).map_err(|cause| Self::not_executable(&cause))?;
+        InMemoryProgram::new(&[0]).map_err(|cause| Self::not_executable(&cause))?;
         Ok(Self { in_memory: true, ..Self::new()? })
     }
 
@@ -147,7 +147,7 @@ impl Scratch {
     ) -> Result<Option<Self>, ToolchainError> {
         let mut exposed = Vec::new();
         for parent in parents.iter().copied() {
-            match TrustedFolder::open(parent, OtherUsers::MayAdd) {
+            match TrustedFolder::open(parent, OtherUserRights::MayAdd) {
                 Ok(trusted) => {
                     let scratch = match PrivateFolder::by_path(trusted.path()) {
                         Ok(folder) => Self::from_folder(folder),
@@ -252,7 +252,7 @@ impl Scratch {
             let content = read_file(&path, MAX_PROGRAM_BYTES)
                 .map_err(|cause| Self::error(self.path(), cause))?;
             let copy =
-                MemoryProgram::new(&content).map_err(|cause| Self::not_executable(&cause))?;
+                InMemoryProgram::new(&content).map_err(|cause| Self::not_executable(&cause))?;
             OpenProgram::Memory(copy)
         } else {
             let file = open_own(&path).map_err(|cause| Self::error(self.path(), cause))?;
@@ -271,7 +271,7 @@ impl Scratch {
     /// # Errors
     /// Fails when another user could exchange the folder. Also returns the errors of [`Self::new`].
     pub fn new_in(parent: &Path) -> Result<Self, ToolchainError> {
-        let trusted = TrustedFolder::open(parent, OtherUsers::MayAdd);
+        let trusted = TrustedFolder::open(parent, OtherUserRights::MayAdd);
         let trusted = trusted.map_err(|why| Self::error(parent, why))?;
         PrivateFolder::by_path(trusted.path()).map(Self::from_folder)
     }
@@ -330,7 +330,7 @@ enum PrivateFolder {
 impl PrivateFolder {
     /// Creates a folder below `parent` that no other user can exchange.
     fn by_path(parent: &Path) -> Result<Self, ToolchainError> {
-        let folder = Self::create(parent).map_err(|cause| Scratch::error(parent, cause))?;
+        let folder = Self::create(parent).map_err(|cause| ScratchFolder::error(parent, cause))?;
         Ok(Self::ByPath(folder))
     }
 
@@ -341,7 +341,7 @@ impl PrivateFolder {
         let descriptor = openat(CWD, &name, flags, Mode::empty())?;
         let path = descriptor_path(&descriptor);
         let found = fstat(&descriptor)?;
-        let is_own = found.st_uid == effective_user() && found.st_mode & 0o7777 == PRIVATE;
+        let is_own = found.st_uid == effective_user_id() && found.st_mode & 0o7777 == PRIVATE;
         // A folder that contains files is not the folder that was just created.
         if !is_own || std::fs::read_dir(&path)?.next().is_some() {
             return Err(io::Error::other("another user has exchanged the folder"));
@@ -351,7 +351,7 @@ impl PrivateFolder {
 
     fn create(parent: &Path) -> io::Result<tempfile::TempDir> {
         tempfile::Builder::new()
-            .prefix(&Scratch::prefix(std::process::id()))
+            .prefix(&ScratchFolder::prefix(std::process::id()))
             .permissions(Permissions::from_mode(PRIVATE))
             .tempdir_in(parent)
     }
@@ -408,7 +408,7 @@ fn open_own(path: &Path) -> io::Result<File> {
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
         return Err(io::Error::other(format!("{} is not a regular file", path.display())));
     }
-    if stat.st_uid != effective_user() {
+    if stat.st_uid != effective_user_id() {
         let why = format!("{} belongs to another user (uid {})", path.display(), stat.st_uid);
         return Err(io::Error::other(why));
     }
@@ -456,12 +456,12 @@ mod tests {
 
     #[test]
     fn scratch_folder_is_private_and_removed() {
-        let scratch = Scratch::new().unwrap();
+        let scratch = ScratchFolder::new().unwrap();
         let path = scratch.path().to_owned();
         let folder = std::fs::symlink_metadata(&path).unwrap();
         assert_eq!(folder.mode() & 0o7777, 0o700);
-        assert_eq!(folder.uid(), nodegauge_os::effective_user());
-        assert_ne!(Scratch::new().unwrap().path(), path);
+        assert_eq!(folder.uid(), nodegauge_os::effective_user_id());
+        assert_ne!(ScratchFolder::new().unwrap().path(), path);
         std::fs::write(path.join("file"), "").unwrap();
         drop(scratch);
         assert!(!path.exists());
@@ -469,7 +469,7 @@ mod tests {
 
     #[test]
     fn file_that_cannot_be_mapped_for_execution_is_not_executed() {
-        let scratch = Scratch::new().unwrap();
+        let scratch = ScratchFolder::new().unwrap();
         // The kernel refuses to map a file that is not open for reading. The error is EACCES, as from a security
         // module.
         let unreadable = File::create(scratch.path().join("file")).unwrap();
@@ -477,7 +477,7 @@ mod tests {
         if !is_mounted_with_noexec(scratch.path()) {
             let file = scratch.create_test_file().unwrap();
             let is_permitted = Mapping::check_executable(&file).is_ok();
-            let new = Scratch::new().unwrap();
+            let new = ScratchFolder::new().unwrap();
             assert_eq!(new.allows_programs().unwrap(), is_permitted);
             assert!(new.path().read_dir().unwrap().next().is_none());
         }
@@ -490,7 +490,7 @@ mod tests {
         mode(outer.path(), 0o777);
         let chosen = |folders: &[&Path]| {
             let scratch =
-                Scratch::create_first(folders, outer.path(), |_| Ok(true)).unwrap().unwrap();
+                ScratchFolder::create_first(folders, outer.path(), |_| Ok(true)).unwrap().unwrap();
             scratch.path().parent().unwrap().to_owned()
         };
         assert_eq!(chosen(&[outer.path(), other.path()]), other.path().canonicalize().unwrap());
@@ -499,7 +499,7 @@ mod tests {
         let is_named =
             |line: &String| line.contains(&own) && line.contains("private folders are in");
         assert!(reasons.iter().any(is_named), "{reasons:?}");
-        let refused = Scratch::new_in(outer.path()).unwrap_err().to_string();
+        let refused = ScratchFolder::new_in(outer.path()).unwrap_err().to_string();
         assert!(refused.contains("other users can replace files in"), "{refused}");
         if nodegauge_os::is_root() {
             mode(outer.path(), 0o755);
@@ -512,8 +512,9 @@ mod tests {
     fn exchanged_folder_is_not_used() {
         let outer = tempfile::tempdir().unwrap();
         mode(outer.path(), 0o777);
-        let scratch =
-            Scratch::create_first(&[outer.path()], outer.path(), |_| Ok(true)).unwrap().unwrap();
+        let scratch = ScratchFolder::create_first(&[outer.path()], outer.path(), |_| Ok(true))
+            .unwrap()
+            .unwrap();
         let program = scratch.write("program", "own").unwrap();
         exchange(outer.path());
         assert_eq!(std::fs::read_to_string(&program).unwrap(), "own");
@@ -535,7 +536,7 @@ mod tests {
 
     #[test]
     fn opened_program_is_executed_after_exchange() {
-        let scratch = Scratch::new().unwrap();
+        let scratch = ScratchFolder::new().unwrap();
         let path = scratch.write("program", "own").unwrap();
         let opened = scratch.executable_path(path.clone()).unwrap();
         let planted = scratch.write("planted", "planted").unwrap();
@@ -554,7 +555,8 @@ mod tests {
     #[test]
     fn programs_for_other_hosts_are_in_the_given_folder() {
         let folder = tempfile::tempdir().unwrap();
-        let scratch = Scratch::for_programs(Some(folder.path()), ProgramReach::OtherHosts).unwrap();
+        let scratch =
+            ScratchFolder::for_programs(Some(folder.path()), ProgramReach::OtherHosts).unwrap();
         let path = scratch.write_script("program", "#!/bin/sh\n").unwrap();
         assert!(path.starts_with(folder.path().canonicalize().unwrap()));
     }

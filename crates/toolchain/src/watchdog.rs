@@ -1,9 +1,9 @@
 //! Process that cleans up if this process is killed by a signal that cannot be caught. It kills the programs that
 //! this process has started, with their descendants, and removes the private folders.
 
-use crate::Scratch;
+use crate::ScratchFolder;
 use crate::scratch::{SHARED_MEMORY, temporary_folder};
-use nodegauge_os::{OtherUsers, TrustedFolder, kill_descendants};
+use nodegauge_os::{OtherUserRights, TrustedFolder, kill_descendants};
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -54,8 +54,8 @@ pub fn serve(process: u32) {
     for folder in [temporary_folder().as_path(), Path::new(SHARED_MEMORY)] {
         // If other users can rename folders, a name with the prefix may denote any folder of this user, so nothing is
         // removed.
-        if let Ok(folder) = TrustedFolder::open(folder, OtherUsers::MayAdd) {
-            remove_folders(folder.path(), &Scratch::prefix(process));
+        if let Ok(folder) = TrustedFolder::open(folder, OtherUserRights::MayAdd) {
+            remove_folders(folder.path(), &ScratchFolder::prefix(process));
         }
     }
 }

@@ -7,7 +7,7 @@
 mod skip;
 
 use nodegauge_toolchain::code::{CodeProperties, SharedObject};
-use nodegauge_toolchain::{Compiler, Scratch, ToolchainError};
+use nodegauge_toolchain::{Compiler, ScratchFolder, ToolchainError};
 use skip::{Part, skip};
 use std::path::Path;
 use std::time::Duration;
@@ -32,8 +32,8 @@ fn never() -> bool {
 }
 
 /// Compiles `source` with `command` and returns the shared object; `None` if the compiler is missing.
-fn compiled(command: &str, source: &str) -> Option<(Scratch, SharedObject)> {
-    let scratch = Scratch::new().unwrap();
+fn compiled(command: &str, source: &str) -> Option<(ScratchFolder, SharedObject)> {
+    let scratch = ScratchFolder::new().unwrap();
     let file = scratch.path().join("loops.c");
     std::fs::write(&file, source).unwrap();
     let compiler = match Compiler::find(command.parse().unwrap(), LONG, &never) {
@@ -131,7 +131,7 @@ fn nontemporal_stores_are_detected_in_every_form() {
         assert_eq!(summary(&clang_object, "nt"), (Some(256), true, false));
     }
     // AOCC's clang supports the flag; the clang of llvm.org does not.
-    let scratch = Scratch::new().unwrap();
+    let scratch = ScratchFolder::new().unwrap();
     let file = scratch.path().join("loops.c");
     std::fs::write(&file, LOOPS).unwrap();
     if let Ok(clang) = Compiler::find("clang -O3 -mavx2 -fnt-store".parse().unwrap(), LONG, &never)
@@ -180,7 +180,7 @@ fn hot_loop_is_found_between_prologue_and_remainder() {
 fn invalid_shared_object_is_refused() {
     let missing = SharedObject::open(Path::new("/no/such.so")).unwrap_err().to_string();
     assert!(missing.starts_with("cannot read \"/no/such.so\""), "{missing}");
-    let scratch = Scratch::new().unwrap();
+    let scratch = ScratchFolder::new().unwrap();
     let file = scratch.path().join("text.so");
     std::fs::write(&file, "no object").unwrap();
     let error = SharedObject::open(&file).unwrap().function_code("copy").unwrap_err().to_string();

@@ -3,7 +3,7 @@
 
 use nodegauge_measure::Failure;
 use nodegauge_toolchain::{
-    ChildEnd, CommandLine, Compiler, Job, KillReason, Scratch, ToolchainError, run,
+    ChildEnd, CommandLine, Compiler, Job, KillReason, ScratchFolder, ToolchainError, run,
 };
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ fn never() -> bool {
 }
 
 /// Compiles a program and returns a job that runs the program.
-fn job(scratch: &Scratch, source: &str, limit: Duration) -> Result<Job, ToolchainError> {
+fn job(scratch: &ScratchFolder, source: &str, limit: Duration) -> Result<Job, ToolchainError> {
     let file = scratch.path().join("program.c");
     std::fs::write(&file, source).unwrap();
     let compiler = Compiler::find("gcc -O1".parse().unwrap(), LONG, &never)?;
@@ -37,13 +37,13 @@ const LONG: Duration = Duration::from_secs(30);
 
 #[test]
 fn successful_program_returns_output() {
-    let scratch = Scratch::new().unwrap();
+    let scratch = ScratchFolder::new().unwrap();
     let folder = scratch.path().to_owned();
     let source = r#"#include <stdio.h>
         #include <stdlib.h>
         int main(void) { printf("%s %s %d\n", WORD, getenv("GIVEN"), getenv("HOME") == 0); return 0; }"#;
     let job = job(&scratch, source, LONG).unwrap();
-    assert_eq!(job.success(run(&job, &never).unwrap()).unwrap(), "well 7 1\n");
+    assert_eq!(job.successful_stdout(run(&job, &never).unwrap()).unwrap(), "well 7 1\n");
     use std::os::unix::fs::PermissionsExt;
     assert_eq!(std::fs::metadata(&folder).unwrap().permissions().mode() & 0o777, 0o700);
     drop(scratch);
@@ -52,7 +52,7 @@ fn successful_program_returns_output() {
 
 #[test]
 fn failed_compilation_is_reported_with_errors() {
-    let scratch = Scratch::new().unwrap();
+    let scratch = ScratchFolder::new().unwrap();
     let error = job(&scratch, "int main(void) { return nothing; }", LONG).unwrap_err().to_string();
     assert!(error.starts_with("gcc -O1 "), "{error}");
     assert!(
@@ -71,18 +71,19 @@ fn missing_compiler_is_reported() {
 
 #[test]
 fn crash_and_failure_are_reported_with_last_output() {
-    let scratch = Scratch::new().unwrap();
+    let scratch = ScratchFolder::new().unwrap();
     let source = r#"#include <stdio.h>
         #include <signal.h>
         int main(void) { fprintf(stderr, "about to fall\n"); raise(SIGSEGV); return 0; }"#;
     let crash = job(&scratch, source, LONG).unwrap();
-    let error = crash.success(run(&crash, &never).unwrap()).unwrap_err().to_string();
+    let error = crash.successful_stdout(run(&crash, &never).unwrap()).unwrap_err().to_string();
     assert!(
         error.ends_with("ended with signal 11 (segmentation fault):\nabout to fall"),
         "{error}"
     );
     let failing = job(&scratch, "int main(void) { return 9; }", LONG).unwrap();
-    let failed_error = failing.success(run(&failing, &never).unwrap()).unwrap_err().to_string();
+    let failed_error =
+        failing.successful_stdout(run(&failing, &never).unwrap()).unwrap_err().to_string();
     assert!(failed_error.ends_with("ended with exit status 9"), "{failed_error}");
 }
 
@@ -112,44 +113,44 @@ fn is_gone(number: &str) -> bool {
 
 #[test]
 fn hanging_program_is_killed_with_children() {
-    let scratch = Scratch::new().unwrap();
+    let scratch = ScratchFolder::new().unwrap();
     let job = job(&scratch, HANGS, Duration::from_millis(300)).unwrap();
     let output = run(&job, &never).unwrap();
     assert_eq!(output.end, ChildEnd::Killed(KillReason::TimedOut));
     assert!(is_gone(output.stdout.trim()), "child {} still runs", output.stdout);
-    let error = job.success(output).unwrap_err().to_string();
+    let error = job.successful_stdout(output).unwrap_err().to_string();
     assert!(error.contains("took longer than 0.3 s and was killed"), "{error}");
 }
 
 #[test]
 fn interrupted_program_is_killed_with_children() {
-    let scratch = Scratch::new().unwrap();
+    let scratch = ScratchFolder::new().unwrap();
     let job = job(&scratch, HANGS, LONG).unwrap();
     let started = Instant::now();
     let output = run(&job, &|| started.elapsed() > Duration::from_millis(300)).unwrap();
     assert_eq!(output.end, ChildEnd::Killed(KillReason::Interrupted));
     assert!(is_gone(output.stdout.trim()));
-    assert!(matches!(job.success(output), Err(ToolchainError::Interrupted)));
+    assert!(matches!(job.successful_stdout(output), Err(ToolchainError::Interrupted)));
 }
 
 #[test]
 fn processes_left_by_program_are_killed() {
-    let scratch = Scratch::new().unwrap();
+    let scratch = ScratchFolder::new().unwrap();
     let source = HANGS.replace("for (;;) pause();\n    }", "return 0; }");
     let job = job(&scratch, &source, LONG).unwrap();
-    let output = job.success(run(&job, &never).unwrap()).unwrap();
+    let output = job.successful_stdout(run(&job, &never).unwrap()).unwrap();
     assert!(is_gone(output.trim()));
 }
 
 #[test]
 fn program_with_endless_output_is_killed() {
-    let scratch = Scratch::new().unwrap();
+    let scratch = ScratchFolder::new().unwrap();
     let source = r#"#include <stdio.h>
         int main(void) { for (;;) puts("more and more and more and more"); }"#;
     let job = Job { output_limit: 1 << 20, ..job(&scratch, source, LONG).unwrap() };
     let output = run(&job, &never).unwrap();
     assert_eq!(output.end, ChildEnd::Killed(KillReason::TooMuchOutput));
     assert_eq!(output.stdout.len(), 1 << 20);
-    let error = Failure::from(job.success(output).unwrap_err()).to_string();
+    let error = Failure::from(job.successful_stdout(output).unwrap_err()).to_string();
     assert!(error.contains(" printed more than 1 MiB and was killed\nhint: "), "{error}");
 }

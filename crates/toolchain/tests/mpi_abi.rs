@@ -7,7 +7,7 @@ mod skip;
 use nodegauge_toolchain::mpi::abi::{
     MPI_ABIS, MPI_CONSTANTS, MPI_HANDLES, MPI_STATUS_IGNORE, MpiAbi, MpiHandleValue,
 };
-use nodegauge_toolchain::{Scratch, which};
+use nodegauge_toolchain::{ScratchFolder, which};
 use skip::{Part, skip};
 use std::process::Command;
 
@@ -45,7 +45,7 @@ fn mpi_abi_table_matches_installed_libraries() {
             skip(Part::Mpi, &format!("there is no {wrapper}"));
             continue;
         }
-        let scratch = Scratch::new().unwrap();
+        let scratch = ScratchFolder::new().unwrap();
         let source = scratch.path().join("compare.c");
         let program = scratch.path().join("compare");
         std::fs::write(&source, comparison(abi)).unwrap();

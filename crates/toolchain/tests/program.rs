@@ -7,7 +7,7 @@ use nodegauge_os::StackLimit;
 use nodegauge_placement::{PlacementRequest, RankPlan, RankRequest, plan_ranks};
 use nodegauge_toolchain::mpi::{LauncherKind, MpiLaunch, MpiLauncher, RankPlaces};
 use nodegauge_toolchain::program::{
-    Folder, InputFile, ProgramJob, ProgramOutput, run, run_with_listener,
+    InputFile, ProgramJob, ProgramOutput, WorkingFolder, run, run_with_listener,
 };
 use nodegauge_toolchain::{ChildEnd, CommandLine, KillReason, ToolchainError};
 use std::borrow::Cow;
@@ -57,7 +57,7 @@ fn with_launcher<'a>(
     let input = InputFile { name: "input", text: "17\n".to_owned() };
     ProgramJob::new(script(text), LONG)
         .with_launcher(launch)
-        .with_folder(Folder::Private(vec![input]))
+        .with_folder(WorkingFolder::Private(vec![input]))
 }
 
 /// Returns the session folder and the folder for shared memory, which the launcher printed.
@@ -162,7 +162,7 @@ fn program_with_endless_output_ends_with_a_hint() {
     let endless = ProgramJob { output_limit: 1 << 20, ..ProgramJob::new(script("exec yes"), LONG) };
     let output = run(&endless, &|| false).unwrap();
     assert_eq!(output.stdout.len(), 1 << 20);
-    let error = Failure::from(output.success("").unwrap_err()).to_string();
+    let error = Failure::from(output.require_success("").unwrap_err()).to_string();
     assert_eq!(
         error,
         "/bin/sh -c 'exec yes' sh printed more than 1 MiB and was killed\n\
@@ -176,7 +176,7 @@ fn memory_fault_has_hint_about_stack_limit() {
         let job = ProgramJob::new(script("kill -SEGV $$"), LONG);
         let job = job.with_stack(Some(StackLimit { soft, hard }));
         let output = run(&job, &|| false).unwrap();
-        Failure::from(output.success("").unwrap_err()).hint
+        Failure::from(output.require_success("").unwrap_err()).hint
     };
     let needs = "if its local arrays need more than 4 MiB of stack, ";
     let below = format!("{needs}run 'ulimit -s 6144' first");
@@ -186,7 +186,7 @@ fn memory_fault_has_hint_about_stack_limit() {
     assert_eq!(remedy(Some(4 << 20), Some(4 << 20)), Some(at_most));
     // A program that ended for another reason gets no hint about the stack.
     let job = ProgramJob::new(script("kill -ABRT $$"), LONG);
-    let aborted = run(&job, &|| false).unwrap().success("").unwrap_err();
+    let aborted = run(&job, &|| false).unwrap().require_success("").unwrap_err();
     assert_eq!(Failure::from(aborted).hint, None);
 }
 
@@ -195,10 +195,10 @@ fn failures_are_reported_with_last_output_and_hint() {
     let fails = |text: &str| -> ProgramOutput {
         run(&ProgramJob::new(script(text), LONG), &|| false).unwrap()
     };
-    let error = Failure::from(fails("echo why >&2; exit 3").success("ask").unwrap_err());
+    let error = Failure::from(fails("echo why >&2; exit 3").require_success("ask").unwrap_err());
     let error = error.to_string();
     assert!(error.ends_with(" ended with exit status 3:\nwhy\nhint: ask"), "{error}");
-    let exit_error = fails("exit 3").success("").unwrap_err().to_string();
+    let exit_error = fails("exit 3").require_success("").unwrap_err().to_string();
     assert!(exit_error.ends_with(" ended with exit status 3"), "{exit_error}");
     let output = fails("echo no licence >&2; echo ---- >&2");
     let silent_error = Failure::from(output.missing_result_error(None, "ask")).to_string();

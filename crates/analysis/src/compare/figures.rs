@@ -7,7 +7,7 @@ use nodegauge_measure::Seconds;
 use nodegauge_measure::Unit;
 use nodegauge_measure::keys::shared;
 use nodegauge_measure::quantity::{count_in_words, number_form};
-use nodegauge_measure::record::{Measurement, Quoted, Status};
+use nodegauge_measure::record::{Measurement, QuotedStatistic, Status};
 use nodegauge_measure::regime::{self, Regime};
 use nodegauge_measure::stats;
 use serde::Serialize;
@@ -31,7 +31,7 @@ pub struct SideFigures {
 impl SideFigures {
     /// Returns the figures of A or B, before samples of other regimes are excluded.
     pub(super) fn from_side(side: &[NumberedMeasurement<'_>]) -> Self {
-        let all = side.iter().map(|(run, m)| (*run, parts(m).swap_remove(0)));
+        let all = side.iter().map(|(run, m)| (*run, split_by_regime(m).swap_remove(0)));
         let status = side.iter().map(|(_, m)| m.validity.status).max().unwrap_or(Status::Valid);
         Self {
             status,
@@ -72,7 +72,7 @@ impl RegimeSelection {
     }
 
     /// Returns the number of samples of all runs.
-    pub fn samples(&self) -> usize {
+    pub fn sample_count(&self) -> usize {
         self.0.iter().map(|(_, part)| part.samples.len()).sum()
     }
 
@@ -90,8 +90,13 @@ impl RegimeSelection {
         }
     }
 
-    /// Converts the runs to the input for a ratio; `like` contains other runs with the same settings.
-    pub fn runs(&self, similar_runs: &Self, quoted: Quoted, unit: Unit) -> SideRuns {
+    /// Converts the runs to the input for a ratio; `similar_runs` contains other runs with the same settings.
+    pub fn to_side_runs(
+        &self,
+        similar_runs: &Self,
+        quoted: QuotedStatistic,
+        unit: Unit,
+    ) -> SideRuns {
         let parts = self.0.iter().map(|(_, part)| part);
         let run_spread: Vec<f64> =
             parts.map(|part| ratio::spread_in_run(&part.samples, quoted, unit)).collect();
@@ -164,7 +169,7 @@ fn has_result(m: &Measurement) -> bool {
 /// Returns the runs of A or B that have a result.
 ///
 /// Fails with the reason if no run has a result.
-pub(super) fn usable<'a>(
+pub(super) fn usable_measurements<'a>(
     name: &str,
     side: &[NumberedMeasurement<'a>],
 ) -> Result<Vec<NumberedMeasurement<'a>>, String> {
@@ -229,7 +234,7 @@ pub(super) fn match_samples(
     let [chosen_a, chosen_b] = [&a, &b].map(|side| chosen(side, Some(regime)));
     let total: usize =
         a.iter().chain(&b).flat_map(|(_, parts)| parts).map(|part| part.samples.len()).sum();
-    let left_out = total - chosen_a.samples() - chosen_b.samples();
+    let left_out = total - chosen_a.sample_count() - chosen_b.sample_count();
     let remark = (left_out > 0).then(|| {
         let verb = number_form(left_out, "is", "are");
         format!(
@@ -246,7 +251,7 @@ pub(super) fn match_samples(
 type PartsByRun = Vec<(usize, Vec<RegimeFigures>)>;
 
 fn parts_by_run(side: &[NumberedMeasurement<'_>]) -> PartsByRun {
-    side.iter().map(|(run, m)| (*run, parts(m))).collect()
+    side.iter().map(|(run, m)| (*run, split_by_regime(m))).collect()
 }
 
 /// Returns the known round trips of all regimes.
@@ -258,19 +263,19 @@ fn round_trips(side: &PartsByRun) -> Vec<f64> {
 fn samples_in_common(a: &PartsByRun, b: &PartsByRun, regime: &Regime) -> Option<usize> {
     let [a, b] = [a, b].map(|side| chosen(side, Some(regime)));
     let runs = a.0.len().min(b.0.len());
-    (runs > 0).then_some(a.samples().min(b.samples()))
+    (runs > 0).then_some(a.sample_count().min(b.sample_count()))
 }
 
 /// Splits the samples of a figure by regime. The first regime is that of the figure's value.
-pub fn parts(m: &Measurement) -> Vec<RegimeFigures> {
+pub fn split_by_regime(m: &Measurement) -> Vec<RegimeFigures> {
     let trip = m.read_key::<shared::round_trip_s>();
-    let trip = trip.filter(|seconds| regime::is_line_round_trip(*seconds));
+    let trip = trip.filter(|seconds| regime::is_cache_line_round_trip(*seconds));
     let value = m.value.unwrap_or(f64::NAN);
     let headline = RegimeFigures { round_trip: trip, value, samples: m.samples.clone() };
     let others =
         m.regimes.iter().filter(|regime| regime.samples != m.samples).map(|regime| RegimeFigures {
             round_trip: Some(regime.round_trip_s)
-                .filter(|seconds| regime::is_line_round_trip(*seconds)),
+                .filter(|seconds| regime::is_cache_line_round_trip(*seconds)),
             value: m.quoted.statistic(&regime.samples, m.unit).unwrap_or(f64::NAN),
             samples: regime.samples.clone(),
         });

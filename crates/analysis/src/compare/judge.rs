@@ -4,7 +4,7 @@
 use super::figures::{self, MatchedSamples, SideFigures};
 use super::pairing::{self, PairedMeasurement};
 use super::settings;
-use super::{Design, Pair, Reason, Side, Verdict, join_distinct};
+use super::{ComparisonDesign, Pair, PairReason, Side, Verdict, join_distinct};
 use crate::expect;
 use crate::facts::machine_changes;
 use crate::identity::NumberedMeasurement;
@@ -15,11 +15,11 @@ use nodegauge_measure::Bytes;
 use nodegauge_measure::keys::{self, Registry, Role};
 use nodegauge_measure::quantity::number_form;
 use nodegauge_measure::record::{Measurement, Record, Status};
-use nodegauge_measure::stats::Better;
+use nodegauge_measure::stats::BetterDirection;
 
 /// Judge of pairs of figures, with the properties of the comparison on which all verdicts depend.
 pub(super) struct PairJudge<'a> {
-    design: Design,
+    design: ComparisonDesign,
     /// True if all runs had the same command.
     pub has_same_command: bool,
     /// True if A and B consist of the same runs.
@@ -28,11 +28,11 @@ pub(super) struct PairJudge<'a> {
     /// Saved runs that are not compared: first those with the command, version and machine of A, then those of B.
     others: [Vec<&'a Record>; 2],
     /// Reason why the spread between runs is unknown.
-    unknown_spread: Reason,
+    unknown_spread: PairReason,
 }
 
 impl<'a> PairJudge<'a> {
-    pub fn new(a: &'a Side, b: &'a Side, design: Design) -> Self {
+    pub fn new(a: &'a Side, b: &'a Side, design: ComparisonDesign) -> Self {
         let has_same_command = settings::is_same_command(&[&a.runs, &b.runs]);
         let compared: Vec<&str> = a.runs.iter().chain(&b.runs).map(|run| run.id.as_str()).collect();
         let others = [a, b].map(|side| others_like(side, &compared));
@@ -67,7 +67,7 @@ impl<'a> PairJudge<'a> {
             suspect: None,
             reasons: obstacles(point, self.has_same_command, registry)
                 .into_iter()
-                .map(Reason::from)
+                .map(PairReason::from)
                 .collect(),
         };
         if !pair.reasons.is_empty() {
@@ -96,7 +96,7 @@ impl<'a> PairJudge<'a> {
         let mut similar_runs = Vec::new();
         for ((name, runs), others) in ["A", "B"].into_iter().zip(&point.sides).zip(&self.others) {
             let all = runs.len();
-            let usable = figures::usable(name, runs)?;
+            let usable = figures::usable_measurements(name, runs)?;
             if usable.len() < all {
                 let failed = all - usable.len();
                 let text = format!("runs of {name} without a valid figure: {failed} of {all}");
@@ -118,7 +118,7 @@ impl<'a> PairJudge<'a> {
             if believed.is_empty() && pair.suspect.is_none() {
                 pair.suspect.clone_from(&doubt);
             }
-            pair.reasons.extend(doubt.map(Reason::from));
+            pair.reasons.extend(doubt.map(PairReason::from));
             let alike =
                 others.iter().filter_map(|run| pairing::corresponding_measurement(point, run));
             let alike = alike.filter(|m| self.trusts(m));
@@ -130,7 +130,7 @@ impl<'a> PairJudge<'a> {
             [&similar_runs[0], &similar_runs[1]],
             self.regimes_matter,
         )?;
-        pair.reasons.splice(0..0, matched.remark.clone().map(Reason::from));
+        pair.reasons.splice(0..0, matched.remark.clone().map(PairReason::from));
         Ok(matched)
     }
 
@@ -152,8 +152,8 @@ impl<'a> PairJudge<'a> {
         } else if self.has_same_runs {
             None
         } else {
-            let a = a.runs(&like_a, first.quoted, first.unit);
-            let b = b.runs(&like_b, first.quoted, first.unit);
+            let a = a.to_side_runs(&like_a, first.quoted, first.unit);
+            let b = b.to_side_runs(&like_b, first.quoted, first.unit);
             ratio::interval(&a, &b)
         };
         if let Some(interval) = interval {
@@ -178,8 +178,8 @@ impl<'a> PairJudge<'a> {
                     (_, SpeedVerdict::NoDifference | SpeedVerdict::CannotTell) => {
                         Verdict::WithinNoise
                     }
-                    (Some(Better::Higher), SpeedVerdict::Faster) => Verdict::Faster,
-                    (Some(Better::Lower), SpeedVerdict::Slower) => Verdict::Faster,
+                    (Some(BetterDirection::Higher), SpeedVerdict::Faster) => Verdict::Faster,
+                    (Some(BetterDirection::Lower), SpeedVerdict::Slower) => Verdict::Faster,
                     (Some(_), _) => Verdict::Slower,
                     (None, SpeedVerdict::Faster) => Verdict::Higher,
                     (None, SpeedVerdict::Slower) => Verdict::Lower,
@@ -211,7 +211,7 @@ const APART: &str = "the ranges within A and within B do not overlap: the differ
                      but the spread between runs may be larger";
 
 /// Returns the reason why the spread between runs is unknown, with the command that measures it.
-fn unknown_spread(a: &Side, b: &Side, same: bool) -> Reason {
+fn unknown_spread(a: &Side, b: &Side, same: bool) -> PairReason {
     let [host_a, host_b] = [a, b].map(|side| side.runs.first().map(|run| &run.machine.host));
     let here = host_a == host_b;
     let how = match (side_command(a), side_command(b)) {
@@ -220,7 +220,7 @@ fn unknown_spread(a: &Side, b: &Side, same: bool) -> Reason {
         }
         _ => "make three runs of A with one --label, and three of B with another".to_owned(),
     };
-    Reason { text: "the run-to-run spread is unknown".to_owned(), remedy: Some(how) }
+    PairReason { text: "the run-to-run spread is unknown".to_owned(), remedy: Some(how) }
 }
 
 /// Returns the quotient of two numbers; `None` if one is unknown.

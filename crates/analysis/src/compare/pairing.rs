@@ -4,8 +4,8 @@
 
 use crate::expect;
 use crate::identity::{
-    FigureGroup, FigureKeys, NumberedMeasurement, distinguishing_keys, figure_group, in_words,
-    key_values, keyed_measurements, value_text,
+    DistinguishingValues, FigureGroupKey, NumberedMeasurement, distinguishing_keys,
+    figure_group_key, in_words, key_values, keyed_measurements, value_text,
 };
 use nodegauge_measure::Bytes;
 use nodegauge_measure::keys::{Registry, scalar_text};
@@ -103,8 +103,8 @@ pub(super) fn paired_measurements<'a>(
         let all: Vec<&Vec<&Measurement>> = of_sides.iter().flatten().collect();
         let keys = distinguishing_keys(group, &all, registry);
         // Measurements by identity, in order of first appearance.
-        let mut found: Vec<(FigureKeys, Vec<Vec<NumberedMeasurement<'a>>>)> = Vec::new();
-        let mut indices: HashMap<FigureKeys, usize> = HashMap::new();
+        let mut found: Vec<(DistinguishingValues, Vec<Vec<NumberedMeasurement<'a>>>)> = Vec::new();
+        let mut indices: HashMap<DistinguishingValues, usize> = HashMap::new();
         for (side, measurements) in of_sides.into_iter().enumerate() {
             let runs = measurements.into_iter().enumerate();
             for (at, m) in
@@ -134,16 +134,16 @@ pub(super) fn paired_measurements<'a>(
 type SideMeasurements<'a> = Vec<Vec<Vec<&'a Measurement>>>;
 
 /// Returns the measurements by group, in order of first appearance of the groups.
-fn groups<'a>(sides: &[&'a [Record]]) -> Vec<(FigureGroup<'a>, SideMeasurements<'a>)> {
-    let mut groups: Vec<(FigureGroup<'a>, SideMeasurements<'a>)> = Vec::new();
-    let mut indices: BTreeMap<FigureGroup<'a>, usize> = BTreeMap::new();
+fn groups<'a>(sides: &[&'a [Record]]) -> Vec<(FigureGroupKey<'a>, SideMeasurements<'a>)> {
+    let mut groups: Vec<(FigureGroupKey<'a>, SideMeasurements<'a>)> = Vec::new();
+    let mut indices: BTreeMap<FigureGroupKey<'a>, usize> = BTreeMap::new();
     for (side, runs) in sides.iter().enumerate() {
         for (run, record) in runs.iter().enumerate() {
             for m in own(record) {
-                let index = *indices.entry(figure_group(m)).or_insert_with(|| {
+                let index = *indices.entry(figure_group_key(m)).or_insert_with(|| {
                     let none =
                         sides.iter().map(|of_side| vec![Vec::new(); of_side.len()]).collect();
-                    groups.push((figure_group(m), none));
+                    groups.push((figure_group_key(m), none));
                     groups.len() - 1
                 });
                 groups[index].1[side][run].push(m);
@@ -165,7 +165,7 @@ pub(super) fn corresponding_measurement<'a>(
 ) -> Option<&'a Measurement> {
     let first = point.first();
     own(run).find(|m| {
-        figure_group(m) == figure_group(first)
+        figure_group_key(m) == figure_group_key(first)
             && m.category == first.category
             && point.at.iter().all(|(key, value)| value_text(m, key) == scalar_text(value))
     })

@@ -4,11 +4,11 @@ use super::judge;
 use super::pairing::{self, PairedMeasurement};
 use super::settings::{self, Difference};
 use crate::expect;
-use crate::identity::{figure_group, in_words};
+use crate::identity::{figure_group_key, in_words};
 use nodegauge_measure::Bytes;
 use nodegauge_measure::keys::{Registry, Role};
 use nodegauge_measure::record::{Measurement, Record, Status};
-use nodegauge_measure::stats::Better;
+use nodegauge_measure::stats::BetterDirection;
 
 /// Result of the comparison of several runs.
 #[derive(Debug, Clone, PartialEq)]
@@ -50,7 +50,7 @@ impl<'a> SharedFigure<'a> {
         });
         let sizes = point.at.len() - rest.len() + usize::from(named);
         let name_of_size = named.then(|| first.name.parse().ok().map(Bytes)).flatten();
-        let rest = in_words(figure_group(first), &rest, registry);
+        let rest = in_words(figure_group_key(first), &rest, registry);
         Self {
             title: point.title(),
             curve: format!("{}{rest}", if named { &first.test } else { &name }),
@@ -82,8 +82,8 @@ impl<'a> SharedFigure<'a> {
             ranked.extend(valid.and_then(|figure| figure.value).map(|value| (run, value)));
         }
         ranked.sort_by(|(_, x), (_, y)| match better {
-            Better::Higher => y.total_cmp(x),
-            Better::Lower => x.total_cmp(y),
+            BetterDirection::Higher => y.total_cmp(x),
+            BetterDirection::Lower => x.total_cmp(y),
         });
         let [(best, max), .., (worst, min)] = ranked[..] else { return None };
         (max != min).then_some([best, worst])

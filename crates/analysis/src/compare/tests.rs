@@ -1,8 +1,8 @@
 use super::*;
 use nodegauge_measure::record::{
-    Category, Finding, Machine, Measurement, Quoted, RegimeSamples, Severity, Status, Tool,
+    Category, Finding, Machine, Measurement, QuotedStatistic, RegimeSamples, Severity, Status, Tool,
 };
-use nodegauge_measure::stats::{Better, Summary};
+use nodegauge_measure::stats::{BetterDirection, Summary};
 use nodegauge_measure::{Fraction, Seconds};
 use serde_json::json;
 
@@ -60,7 +60,7 @@ fn registry() -> Registry {
 
 /// Compares A and B with the keys of these tests.
 fn compare(a: &Side, b: &Side) -> Comparison {
-    super::compare(a, b, Design::default(), &registry())
+    super::compare(a, b, ComparisonDesign::default(), &registry())
 }
 
 /// Returns a record of one host with these measurements.
@@ -90,7 +90,7 @@ fn measurement(name: &str, unit: &str, samples: &[f64], config: Value) -> Measur
     let Value::Object(config) = config else { panic!("a configuration is an object") };
     let unit = Unit::from_symbol(unit).unwrap();
     let measured = Measurement::new("memory", "stream", name, unit);
-    Measurement { config, ..measured.with_samples(Quoted::Best, samples.to_vec()) }
+    Measurement { config, ..measured.with_samples(QuotedStatistic::Best, samples.to_vec()) }
 }
 
 fn triad(samples: &[f64]) -> Measurement {
@@ -185,7 +185,7 @@ fn in_regime(trip: f64, rate: f64, other: Option<(f64, f64)>) -> Measurement {
     let regime = |(regime_trip, regime_rate): (f64, f64)| RegimeSamples {
         round_trip_s: regime_trip,
         share: Fraction(0.5),
-        summary: Summary::from_samples(&[regime_rate; 12], Better::Higher).unwrap(),
+        summary: Summary::from_samples(&[regime_rate; 12], BetterDirection::Higher).unwrap(),
         samples: vec![regime_rate; 12],
     };
     if let Some(other) = other {
@@ -313,8 +313,13 @@ fn comparison_uses_the_reported_statistic() {
         let m = triad(&[]);
         Measurement { config: m.config.clone(), ..m.with_samples(quoted, samples.to_vec()) }
     };
-    for quoted in [Quoted::Best, Quoted::Mean, Quoted::HarmonicMean, Quoted::Median, Quoted::Single]
-    {
+    for quoted in [
+        QuotedStatistic::Best,
+        QuotedStatistic::Mean,
+        QuotedStatistic::HarmonicMean,
+        QuotedStatistic::Median,
+        QuotedStatistic::Single,
+    ] {
         let (a, b) = (of(quoted, &[1e9, 2e9, 4e9]), of(quoted, &[3e9, 2e9, 9e9, 5e9]));
         let expected = b.value.unwrap() / a.value.unwrap();
         let pair = one(a, b);

@@ -16,7 +16,7 @@ use crate::expect::{self, Operator};
 use nodegauge_measure::Bytes;
 use nodegauge_measure::grammar::{Cursor, SyntaxError};
 use nodegauge_measure::quantity::{change_in_words, read_bytes};
-use nodegauge_measure::stats::Better;
+use nodegauge_measure::stats::BetterDirection;
 use std::fmt;
 use std::str::FromStr;
 
@@ -245,7 +245,7 @@ impl Threshold {
         match self {
             Self::Slower => pair.verdict == Verdict::Slower,
             Self::Change { name, operator, percent, .. } => {
-                let of_speed = name == ANY && pair.unit.direction() == Some(Better::Lower);
+                let of_speed = name == ANY && pair.unit.direction() == Some(BetterDirection::Lower);
                 let ratio = if of_speed { ratio.recip() } else { ratio };
                 operator.holds((ratio - 1.0) * 100.0, *percent)
             }

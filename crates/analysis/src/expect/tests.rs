@@ -63,7 +63,7 @@ fn reported(text: &str, measurements: &[Measurement]) -> String {
 #[test]
 fn suspect_figure_does_not_meet_an_expectation() {
     let mut suspect = triad();
-    suspect.validity.suspect("arrays are 0.07 times the caches");
+    suspect.validity.mark_suspect("arrays are 0.07 times the caches");
     assert_eq!(
         reported("triad>=78GB/s", std::slice::from_ref(&suspect)),
         "expected triad >= 78 GB/s, measured 78.41 GB/s, which is suspect: arrays are 0.07 times the \

@@ -5,8 +5,8 @@ use super::speed::{self, SpeedVerdict};
 use super::spread_in_run;
 use crate::conclusion::{CANNOT_TELL, Obstacle, detectable_difference};
 use nodegauge_measure::Unit;
-use nodegauge_measure::record::{Measurement, Quoted, Status};
-use nodegauge_measure::stats::{self, Better, UPPER_TAIL};
+use nodegauge_measure::record::{Measurement, QuotedStatistic, Status};
+use nodegauge_measure::stats::{self, BetterDirection, UPPER_TAIL};
 
 /// Maximum number of figures that are compared with the fastest.
 const MAX_COMPARED_FIGURES: usize = 3;
@@ -46,7 +46,7 @@ pub fn single_run_sentence(
     a: Contender<'_>,
     b: Contender<'_>,
     what: &str,
-    quoted: Quoted,
+    quoted: QuotedStatistic,
 ) -> Option<String> {
     let (ratio, ci95) = single_run_ratio(a.figure, b.figure, quoted)?;
     // The sentence begins with the faster program.
@@ -106,7 +106,7 @@ fn sentence(
 pub fn several_figures_sentences(
     all: &[(String, &Measurement)],
     what: &str,
-    quoted: Quoted,
+    quoted: QuotedStatistic,
 ) -> Vec<String> {
     let mut measured: Vec<(f64, &(String, &Measurement))> = Vec::new();
     for one in all {
@@ -124,7 +124,7 @@ pub fn several_figures_sentences(
 
 /// Returns the speed of a figure by the statistic `quoted` of its samples (the reciprocal for times); `None` without a
 /// result.
-fn quoted_speed(m: &Measurement, quoted: Quoted) -> Option<f64> {
+fn quoted_speed(m: &Measurement, quoted: QuotedStatistic) -> Option<f64> {
     let value = m.value.and(quoted.statistic(&m.samples, m.unit).or(m.value))?;
     Some(as_speed(value, m.unit))
 }
@@ -135,18 +135,18 @@ fn sample_speeds(m: &Measurement) -> Vec<f64> {
 }
 
 fn as_speed(value: f64, unit: Unit) -> f64 {
-    if unit.direction() == Some(Better::Lower) { value.recip() } else { value }
+    if unit.direction() == Some(BetterDirection::Lower) { value.recip() } else { value }
 }
 
 /// Returns the speed of b divided by the speed of a, with the 95 % confidence interval if there are enough samples.
 pub fn single_run_ratio(
     a: &Measurement,
     b: &Measurement,
-    quoted: Quoted,
+    quoted: QuotedStatistic,
 ) -> Option<(f64, Option<[f64; 2]>)> {
     a.unit.direction().filter(|_| a.unit == b.unit)?;
     a.value.zip(b.value)?;
-    if quoted == Quoted::Best
+    if quoted == QuotedStatistic::Best
         && let Some(ratio) = Ratio::from_bests(&sample_speeds(a), &sample_speeds(b))
     {
         return Some((ratio.value, ratio.interval));
@@ -168,7 +168,7 @@ mod tests {
     use super::*;
     use nodegauge_measure::record::Validity;
 
-    fn figure(unit: Unit, quoted: Quoted, samples: Vec<f64>) -> Measurement {
+    fn figure(unit: Unit, quoted: QuotedStatistic, samples: Vec<f64>) -> Measurement {
         Measurement::new("messages", "mpi", "bw", unit).with_samples(quoted, samples)
     }
 
@@ -178,7 +178,7 @@ mod tests {
         (0..n).map(|_| centre * (0.02 * (random.f64() - 0.5)).exp()).collect()
     }
 
-    fn sentence(a: &Measurement, b: &Measurement, quoted: Quoted) -> String {
+    fn sentence(a: &Measurement, b: &Measurement, quoted: QuotedStatistic) -> String {
         let side = |name, figure| Contender { name, figure };
         single_run_sentence(side("Open MPI", a), side("MPICH", b), "moves 1 MiB", quoted).unwrap()
     }
@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn faster_side_is_named_first() {
         for (unit, b) in [(Unit::BytesPerSecond, 1.12), (Unit::Seconds, 1.0 / 1.12)] {
-            for quoted in [Quoted::Mean, Quoted::Median, Quoted::Best] {
+            for quoted in [QuotedStatistic::Mean, QuotedStatistic::Median, QuotedStatistic::Best] {
                 let [a, b] = [1.0, b].map(|centre| figure(unit, quoted, samples(3, 40, centre)));
                 let expected = "MPICH moves 1 MiB 1.12";
                 for text in
@@ -209,36 +209,42 @@ mod tests {
 
     #[test]
     fn undetected_difference_is_reported_with_the_detectable_one() {
-        let of = |samples: Vec<f64>| figure(Unit::BytesPerSecond, Quoted::Mean, samples);
+        let of = |samples: Vec<f64>| figure(Unit::BytesPerSecond, QuotedStatistic::Mean, samples);
         let (a, b) = (of(samples(1, 40, 1.0)), of(samples(2, 40, 1.0005)));
         // The noise of the second figure is ten times as large.
         let noisy = of(samples(2, 40, 1.0).into_iter().map(|x| x.powi(10)).collect());
-        let text = sentence(&a, &noisy, Quoted::Mean);
+        let text = sentence(&a, &noisy, QuotedStatistic::Mean);
         assert!(text.starts_with("cannot tell whether ") && text.contains(" to "), "{text}");
-        let even = sentence(&a, &b, Quoted::Mean);
+        let even = sentence(&a, &b, QuotedStatistic::Mean);
         assert!(even.starts_with("no difference: "), "{even}");
         assert!(even.ends_with("a difference of more than 1 % would have been found"), "{even}");
-        let doubled_text = sentence(&of(vec![1.0, 1.0]), &of(vec![2.0, 2.0]), Quoted::Mean);
+        let doubled_text =
+            sentence(&of(vec![1.0, 1.0]), &of(vec![2.0, 2.0]), QuotedStatistic::Mean);
         assert!(
             doubled_text.contains("than Open MPI: 2.00 times (too few samples for an interval;"),
             "{doubled_text}"
         );
         let mut doubted = of(samples(2, 40, 2.0));
         doubted.validity = Validity { status: Status::Suspect, reasons: vec!["busy".to_owned()] };
-        let doubted_text = sentence(&a, &doubted, Quoted::Mean);
+        let doubted_text = sentence(&a, &doubted, QuotedStatistic::Mean);
         assert!(
             doubted_text.starts_with("cannot tell")
                 && doubted_text.ends_with("(the figure of MPICH is suspect: busy)"),
             "{doubted_text}"
         );
-        let factor = figure(Unit::Factor, Quoted::Mean, vec![1.0; 9]);
+        let factor = figure(Unit::Factor, QuotedStatistic::Mean, vec![1.0; 9]);
         let side = |figure| Contender { name: "x", figure };
-        assert_eq!(single_run_sentence(side(&factor), side(&factor), "is", Quoted::Mean), None);
+        assert_eq!(
+            single_run_sentence(side(&factor), side(&factor), "is", QuotedStatistic::Mean),
+            None
+        );
     }
 
     #[test]
     fn intervals_of_means_and_medians_contain_the_true_ratio_in_9_of_10_runs() {
-        for (quoted, n) in [(Quoted::Mean, 8), (Quoted::Mean, 24), (Quoted::Median, 24)] {
+        for (quoted, n) in
+            [(QuotedStatistic::Mean, 8), (QuotedStatistic::Mean, 24), (QuotedStatistic::Median, 24)]
+        {
             let held = |seed: u64| {
                 let of = |run_seed, centre| {
                     figure(Unit::BytesPerSecond, quoted, samples(run_seed, n, centre))

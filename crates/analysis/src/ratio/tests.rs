@@ -1,5 +1,5 @@
 use super::*;
-use nodegauge_measure::stats::Better;
+use nodegauge_measure::stats::BetterDirection;
 use std::collections::BTreeMap;
 
 /// Returns `n` samples around `centre` with a relative spread; `memory` is the correlation of successive
@@ -32,7 +32,7 @@ fn single_run_needs_history() {
     assert_eq!(interval(&runs(&[100.0], &ten[..5]), &runs(&[110.0], &ten[..5])), None);
     let found = interval(&runs(&[100.0], &ten), &b).unwrap();
     let half = stats::student_quantile(UPPER_TAIL, 9.0) * 0.00752 * 2f64.sqrt();
-    assert_eq!(found.basis, Basis::History);
+    assert_eq!(found.basis, SpreadBasis::History);
     assert!((found.ci95[1].ln() - 1.1f64.ln() - half).abs() < 0.001, "{found:?}");
     // If one of ten runs was at another level, the next two runs may be at that level.
     let mut busy = ten;
@@ -76,7 +76,9 @@ fn linear_drift_cancels_in_blocks() {
 fn deviation_includes_correlation_of_samples() {
     let unit = Unit::BytesPerSecond;
     let deviation = |memory| {
-        let of = |seed| spread_in_run(&drifting(seed, 200, 1.0, 0.01, memory), Quoted::Mean, unit);
+        let of = |seed| {
+            spread_in_run(&drifting(seed, 200, 1.0, 0.01, memory), QuotedStatistic::Mean, unit)
+        };
         stats::mean(&(0..20).map(of).collect::<Vec<_>>())
     };
     // For independent samples, the result is the textbook value. For correlated samples, the true value is sqrt((1 + m)
@@ -88,9 +90,9 @@ fn deviation_includes_correlation_of_samples() {
     assert!(block_length(&drifting(3, 200, 1.0, 0.01, 0.9)) > 6);
     assert_eq!(block_length(&[1.0; 50]), 1);
     assert_eq!(block_length(&[]), 1);
-    assert_eq!(spread_in_run(&[1.0], Quoted::Mean, unit), 0.0);
-    assert!(spread_in_run(&[1.0, 1.1], Quoted::Mean, unit) > 0.0);
-    assert_eq!(unit.direction(), Some(Better::Higher));
+    assert_eq!(spread_in_run(&[1.0], QuotedStatistic::Mean, unit), 0.0);
+    assert!(spread_in_run(&[1.0, 1.1], QuotedStatistic::Mean, unit) > 0.0);
+    assert_eq!(unit.direction(), Some(BetterDirection::Higher));
 }
 
 /// Returns the best rates of successive valid runs of one command in chronological order. They were recorded in a

@@ -1,13 +1,13 @@
 //! Statistics of one figure over all nodes of one kind, with which each of these nodes is judged.
 
-use super::power::{PeerSpread, PeerVerdict, Power};
-use super::{MIN_NODES, RobustSpread, SpreadComponents, limit};
-use nodegauge_measure::stats::Better;
+use super::power::{DetectionPower, PeerSpread, PeerVerdict};
+use super::{MIN_NODES, RobustSpread, SpreadComponents, z_limit};
+use nodegauge_measure::stats::BetterDirection;
 use nodegauge_measure::{Fraction, stats};
 
 /// Statistics of a figure over nodes of one kind, in logarithms of performance.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct NodeGroup {
+pub struct NodeGroupStatistics {
     /// Median and spread of the nodes' medians.
     pub robust_spread: RobustSpread,
     /// Spread between nodes, and spread between runs.
@@ -40,22 +40,22 @@ pub enum GroupVerdict {
 }
 
 /// Returns the logarithm of the performance for a positive value; larger is better.
-pub fn performance(value: f64, better: Better) -> f64 {
+pub fn log_performance(value: f64, better: BetterDirection) -> f64 {
     match better {
-        Better::Higher => value.ln(),
-        Better::Lower => -value.ln(),
+        BetterDirection::Higher => value.ln(),
+        BetterDirection::Lower => -value.ln(),
     }
 }
 
-/// Inverse of [`performance`]: returns the value of a logarithm of performance.
-pub fn value_from_performance(performance: f64, better: Better) -> f64 {
+/// Inverse of [`log_performance`]: returns the value of a logarithm of performance.
+pub fn value_from_log_performance(performance: f64, better: BetterDirection) -> f64 {
     match better {
-        Better::Higher => performance.exp(),
-        Better::Lower => (-performance).exp(),
+        BetterDirection::Higher => performance.exp(),
+        BetterDirection::Lower => (-performance).exp(),
     }
 }
 
-impl NodeGroup {
+impl NodeGroupStatistics {
     /// Computes the statistics from the runs of each node, as logarithms of performance. Nodes without a run are
     /// ignored.
     pub fn from_nodes(nodes: &[Vec<f64>], practical_limit: Fraction) -> Self {
@@ -68,7 +68,7 @@ impl NodeGroup {
             nodes: with.len(),
             runs: with.iter().map(Vec::len).sum(),
             practical_limit,
-            limit: (with.len() >= MIN_NODES).then(|| limit(with.len())),
+            limit: (with.len() >= MIN_NODES).then(|| z_limit(with.len())),
         }
     }
 
@@ -96,15 +96,15 @@ impl NodeGroup {
     }
 
     /// Returns the power of the judgement of a node with this number of runs; `None` if the group has too few nodes.
-    pub fn power(&self, runs: usize) -> Option<Power> {
+    pub fn detection_power(&self, runs: usize) -> Option<DetectionPower> {
         self.limit?;
         let peers = PeerSpread { spread: self.components, nodes: self.nodes, runs: self.runs };
-        Some(peers.power(self.practical_limit, self.loss_limit(), runs))
+        Some(peers.detection_power(self.practical_limit, self.loss_limit(), runs))
     }
 
     /// Returns the verdict on a node with this performance. `power` is that of a judgement with the node's number of
     /// runs.
-    pub fn verdict(&self, performance: f64, power: Option<&Power>) -> GroupVerdict {
+    pub fn verdict(&self, performance: f64, power: Option<&DetectionPower>) -> GroupVerdict {
         if self.is_slow(performance) {
             return GroupVerdict::Slow;
         }
@@ -133,8 +133,8 @@ mod tests {
                 _ => vec![spread * ((at * 7 % nodes) as f64 * 2.0 / nodes as f64 - 1.0)],
             })
             .collect();
-        let group = NodeGroup::from_nodes(&runs, Fraction(0.04));
-        let power = group.power(1);
+        let group = NodeGroupStatistics::from_nodes(&runs, Fraction(0.04));
+        let power = group.detection_power(1);
         runs.iter().map(|own| group.verdict(own[0], power.as_ref())).collect()
     }
 
@@ -158,10 +158,15 @@ mod tests {
 
     #[test]
     fn performance_of_a_time_is_its_reciprocal() {
-        let distance = performance(2e-6, Better::Lower) - performance(1e-6, Better::Lower);
+        let distance = log_performance(2e-6, BetterDirection::Lower)
+            - log_performance(1e-6, BetterDirection::Lower);
         assert!((distance.exp() - 0.5).abs() < 1e-12);
         assert!(
-            (value_from_performance(performance(3e-6, Better::Lower), Better::Lower) / 3e-6 - 1.0)
+            (value_from_log_performance(
+                log_performance(3e-6, BetterDirection::Lower),
+                BetterDirection::Lower
+            ) / 3e-6
+                - 1.0)
                 .abs()
                 < 1e-12
         );

@@ -43,7 +43,7 @@ pub struct PeerSpread {
 
 /// Power of a judgement.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Power {
+pub struct DetectionPower {
     /// Loss that must be excluded for a good node.
     pub sought: Fraction,
     /// Smallest loss that is detected in 95 of 100 nodes; `None` if the spread is unknown.
@@ -52,12 +52,12 @@ pub struct Power {
     pub good_within: Option<Fraction>,
     /// Measurements that would give power; `None` if there is power, or if no measurements would give it, because the
     /// nodes differ.
-    pub needed: Option<MeasuredNodes>,
+    pub needed: Option<NeededMeasurements>,
 }
 
 /// Measurements of nodes of one kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MeasuredNodes {
+pub struct NeededMeasurements {
     /// Number of nodes.
     pub nodes: usize,
     /// Number of runs of each node.
@@ -107,18 +107,28 @@ fn center_part(spread: Option<f64>, count: usize) -> f64 {
 impl PeerSpread {
     /// Returns the power of the judgement of a node by the better median of `runs` runs. `practical` is the smallest
     /// loss that matters, and `slow` the loss beyond which the node is slow, both as shares.
-    pub fn power(&self, practical: Fraction, slow: Fraction, runs: usize) -> Power {
+    pub fn detection_power(
+        &self,
+        practical: Fraction,
+        slow: Fraction,
+        runs: usize,
+    ) -> DetectionPower {
         let sought = Fraction(SOUGHT_LOSS.0.max(practical.0));
         let Some(widths) = self.widths(runs, self.certainty(runs)) else {
-            return Power { sought, found: None, good_within: None, needed: None };
+            return DetectionPower { sought, found: None, good_within: None, needed: None };
         };
         let [margin, slow] = [sought, slow].map(distance);
         if widths.sum() > margin {
             let found = Some(share(widths.sum()));
-            return Power { sought, found, good_within: None, needed: self.needed(margin) };
+            return DetectionPower {
+                sought,
+                found,
+                good_within: None,
+                needed: self.needed(margin),
+            };
         }
         let within = slow.min(margin - widths.above);
-        Power {
+        DetectionPower {
             sought,
             found: Some(share(within + widths.above)),
             good_within: Some(share(within)),
@@ -179,7 +189,7 @@ impl PeerSpread {
     /// in logarithms. The quantiles are those for the known values, as in the second stage of Stein's procedure ("A
     /// Two-Sample Test for a Linear Hypothesis Whose Power is Independent of the Variance", Annals of Mathematical
     /// Statistics 16, 1945). The spread of the later runs may be overestimated.
-    fn needed(&self, margin: f64) -> Option<MeasuredNodes> {
+    fn needed(&self, margin: f64) -> Option<NeededMeasurements> {
         let spread = self.min_components();
         let nodes = if self.nodes > 1 { self.nodes.max(MIN_NODES) } else { 1 };
         let known = self.certainty(1);
@@ -198,7 +208,7 @@ impl PeerSpread {
                 few = middle;
             }
         }
-        Some(MeasuredNodes { nodes, runs: enough, more_nodes: nodes > self.nodes })
+        Some(NeededMeasurements { nodes, runs: enough, more_nodes: nodes > self.nodes })
     }
 
     /// True if the interval of a node's value is at most `margin` wide, in logarithms, with `runs` runs per node.
@@ -225,7 +235,7 @@ impl PeerSpread {
     }
 }
 
-impl Power {
+impl DetectionPower {
     /// True if a good node can be called good.
     pub fn suffices(&self) -> bool {
         self.good_within.is_some()
@@ -263,7 +273,7 @@ impl Power {
     }
 }
 
-impl MeasuredNodes {
+impl NeededMeasurements {
     /// Describes the measurements: `95 runs of each node`.
     fn in_words(&self) -> String {
         let runs = count_in_words(self.runs, "run");

@@ -31,7 +31,7 @@ const TESTS: [(&str, &str, f64); 10] = [
 const OTHER_TEST: (&str, f64) = ("fig", 0.05);
 
 /// Source of the practical limit of memory bandwidth.
-pub const LIMIT_SOURCE: &str = "memory 4 % (IBM Spectrum LSF, energy aware scheduling)";
+pub const MEMORY_LIMIT_SOURCE: &str = "memory 4 % (IBM Spectrum LSF, energy aware scheduling)";
 
 /// Returns the smallest loss of a figure of this test that matters in practice, as a share of the peers' median.
 pub fn limit(test: &str) -> Fraction {

@@ -15,7 +15,7 @@ fn limit_excludes_fewer_than_12_good_nodes_of_10000() {
         for _ in 0..groups {
             let values: Vec<f64> = (0..nodes).map(|_| normal(&mut random)).collect();
             let of = RobustSpread::from_values(&values).unwrap();
-            beyond += values.iter().filter(|x| of.z(**x) < -limit(nodes)).count();
+            beyond += values.iter().filter(|x| of.z(**x) < -z_limit(nodes)).count();
         }
         let share = beyond as f64 / (groups * nodes) as f64;
         assert!(share < 0.0012, "{nodes} nodes: {share}");
@@ -55,7 +55,7 @@ fn repeated_runs_of_one_slow_node_do_not_widen_the_spread_of_runs() {
 fn equal_values_have_finite_deviations() {
     let of = RobustSpread::from_values(&[2.0; 9]).unwrap();
     assert_eq!(of.spread, 0.0);
-    assert!(of.z(2.0) == 0.0 && of.z(1.0) < -limit(9) && of.z(1.0).is_finite());
+    assert!(of.z(2.0) == 0.0 && of.z(1.0) < -z_limit(9) && of.z(1.0).is_finite());
 }
 
 #[test]

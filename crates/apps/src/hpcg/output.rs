@@ -5,7 +5,7 @@ use super::TEST;
 use crate::GAUGE;
 use crate::config::{HpcgConfig, WorkersConfig};
 use nodegauge_gauge::readers::RunMark;
-use nodegauge_measure::record::{Category, Measurement, Quoted, Validity};
+use nodegauge_measure::record::{Category, Measurement, QuotedStatistic, Validity};
 use nodegauge_measure::{Unit, printed};
 use nodegauge_solvers::hpcg::problem::PARTS;
 
@@ -184,16 +184,16 @@ impl HpcgOutput {
     /// Returns the figure of the rate at `path`.
     fn figure(&self, name: &str, path: &str, config: &HpcgConfig) -> Measurement {
         let m = Measurement::new(GAUGE, TEST, name, Unit::FlopsPerSecond);
-        let m = m.category(Category::Reference).config(config);
+        let m = m.with_category(Category::Reference).with_config(config);
         let mut validity = Validity::valid();
         if let Some(reason) = self.contradiction(name, path) {
             return m.without_value(reason);
         }
         if self.rate(RATING).is_none() {
-            validity.invalid("xhpcg reported an invalid result or did not finish");
+            validity.mark_invalid("xhpcg reported an invalid result or did not finish");
         }
         match self.rate(path) {
-            Some(rate) => m.value(Quoted::Single, rate).with_validity(validity),
+            Some(rate) => m.with_value(QuotedStatistic::Single, rate).with_validity(validity),
             None => m.without_value("xhpcg did not print this rate"),
         }
     }

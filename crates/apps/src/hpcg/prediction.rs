@@ -7,8 +7,8 @@
 use super::{HpcgRun, ITERATIONS, bytes};
 use crate::{TIMES_LLC, WorkerPool, memory_rates};
 use nodegauge_arena::MemoryRates;
-use nodegauge_gauge::Site;
-use nodegauge_measure::schedule::{Limits, Predictable, PredictedTime, policy};
+use nodegauge_gauge::MeasuredNode;
+use nodegauge_measure::schedule::{Predictable, PredictedTime, RunLimits, policy};
 use nodegauge_measure::{Bytes, Failure, clock};
 use nodegauge_solvers::hpcg::problem::{GridPoints, MIN_POINTS, POINTS_DIVISOR};
 use std::time::Duration;
@@ -45,16 +45,16 @@ impl<'r, 'a> PredictedSets<'r, 'a> {
     pub(super) fn new(
         run: &'r HpcgRun<'a>,
         pool: &mut WorkerPool<'a>,
-        site: &Site,
+        site: &MeasuredNode,
         grid: GridPoints,
         may_shrink: bool,
-        limits: &Limits,
+        limits: &RunLimits,
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Self, Failure> {
         let mut small_run = run.shortened(run.cells.len(), [MIN_POINTS; 3])?;
         let mut small: Vec<Duration> = Vec::new();
         for at in 0..small_run.cells.len() {
-            if let Some(last) = small.last().copied().filter(|_| limits.must_decide()) {
+            if let Some(last) = small.last().copied().filter(|_| limits.must_end_prediction()) {
                 small.push(last);
                 continue;
             }

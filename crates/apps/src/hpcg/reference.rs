@@ -4,13 +4,13 @@ use super::TEST;
 use super::output::HpcgOutput;
 use crate::GAUGE;
 use crate::config::HpcgConfig;
-use nodegauge_gauge::Site;
+use nodegauge_gauge::MeasuredNode;
 use nodegauge_measure::record::Measurement;
 use nodegauge_measure::{Failure, Notice, NoticeId};
 use nodegauge_placement::{PlacementRequest, RankPlan, RankRequest, plan_ranks};
 use nodegauge_solvers::hpcg::problem::DomainLayout;
 use nodegauge_toolchain::mpi::{MpiProgram, RankPlaces};
-use nodegauge_toolchain::program::{self, Folder, ProgramJob};
+use nodegauge_toolchain::program::{self, ProgramJob, WorkingFolder};
 use nodegauge_toolchain::{CommandLine, ToolchainError};
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -49,7 +49,11 @@ impl PlacedXhpcg {
     ///
     /// # Errors
     /// Fails if the program or its launcher is missing, or if its ranks do not fit.
-    pub fn find(site: &Site, layout: DomainLayout, asked: &XhpcgOptions) -> Result<Self, Failure> {
+    pub fn find(
+        site: &MeasuredNode,
+        layout: DomainLayout,
+        asked: &XhpcgOptions,
+    ) -> Result<Self, Failure> {
         let request = RankRequest {
             ranks: layout.count() as u32,
             all_threads: PlacementRequest::default(),
@@ -68,7 +72,7 @@ impl PlacedXhpcg {
     /// Fails if the program cannot be started or writes no result.
     pub fn run(
         &self,
-        site: &Site,
+        site: &MeasuredNode,
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Vec<Measurement>, Failure> {
         let [x, y, z] = self.layout.local;
@@ -89,7 +93,7 @@ impl PlacedXhpcg {
         let environment = vec![("OMP_NUM_THREADS".to_owned(), Some("1".to_owned()))];
         let run = ProgramJob::new(command, LIMIT)
             .with_launcher(self.program.launch(ranks))
-            .with_folder(Folder::Private(Vec::new()))
+            .with_folder(WorkingFolder::Private(Vec::new()))
             .with_environment(environment);
         let ended = program::run(&run, interrupted)?;
         let status = match ended.status() {
@@ -109,7 +113,7 @@ impl PlacedXhpcg {
 }
 
 /// Compares the first native rating with that of xhpcg, and the residuals of both.
-pub(crate) fn compare(measurements: &[Measurement]) -> Option<Notice> {
+pub(crate) fn comparison_notice(measurements: &[Measurement]) -> Option<Notice> {
     let mut natives = Vec::new();
     let mut reference = None;
     for m in measurements.iter().filter(|m| m.test == TEST && m.name == "rating") {

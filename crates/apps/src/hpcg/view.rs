@@ -7,7 +7,7 @@ use crate::efficiency::{self, WorkersRate};
 use crate::sweep;
 use nodegauge_gauge::Detail;
 use nodegauge_gauge::view::sentence::{capitalise, value_in_words};
-use nodegauge_gauge::view::sweep::{Rounds, SweptRow, SweptRows};
+use nodegauge_gauge::view::sweep::{RoundPairing, SweptRow, SweptRows};
 use nodegauge_gauge::view::{ChartBar, ColumnList, ColumnUnit, Picture, Section, Table, TableCell};
 use nodegauge_measure::quantity::count_in_words;
 use nodegauge_measure::record::{Category, Measurement, Record};
@@ -163,7 +163,7 @@ fn concluded(measurements: &[Measurement]) -> Option<String> {
     let mut rows = Vec::new();
     for (figure, of) in all.iter().filter(|(_, of)| of.sweep.is_some()) {
         let name = sweep::in_words(&of.on, of.sweep.as_ref());
-        rows.push(SweptRow { name, figure, rounds: Rounds::UnpairedFigure });
+        rows.push(SweptRow { name, figure, rounds: RoundPairing::UnpairedFigure });
     }
     Some(match SweptRows::new(rows, m.quoted).headline() {
         Some(verdict) => capitalise(&format!("{verdict}; HPCG{program} {reaches}")),
@@ -219,7 +219,7 @@ fn grid(config: &HpcgConfig) -> String {
 mod tests {
     use super::*;
     use crate::config::WorkersConfig;
-    use nodegauge_measure::record::{Quoted, Validity};
+    use nodegauge_measure::record::{QuotedStatistic, Validity};
 
     /// Returns the rating of threads with its samples.
     fn rating(threads: u64, samples: &[f64], is_swept: bool) -> Measurement {
@@ -233,7 +233,7 @@ mod tests {
             ..HpcgConfig::default()
         };
         let m = Measurement::new(GAUGE, TEST, "rating", Unit::FlopsPerSecond);
-        let m = m.with_samples(Quoted::Median, samples.to_vec()).config(&config);
+        let m = m.with_samples(QuotedStatistic::Median, samples.to_vec()).with_config(&config);
         m.with_validity(Validity::valid())
     }
 

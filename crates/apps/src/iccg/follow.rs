@@ -23,7 +23,9 @@ pub(super) enum SolverRequest {
 pub fn follow(world: &World) -> Result<u8, Failure> {
     let loops = bandwidth::loops();
     followers::serve(world, |request| match request {
-        SolverRequest::Solve(job) => iccg::follow(world, &job),
-        SolverRequest::Bandwidth(elements) => bandwidth::follow(world, &loops, elements),
+        SolverRequest::Solve(job) => iccg::solve_as_follower(world, &job),
+        SolverRequest::Bandwidth(elements) => {
+            bandwidth::measure_as_follower(world, &loops, elements)
+        }
     })
 }

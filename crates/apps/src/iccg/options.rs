@@ -3,8 +3,8 @@
 use nodegauge_measure::Fraction;
 use nodegauge_solvers::cg::StopLimits;
 use nodegauge_solvers::elasticity::Mesh;
-use nodegauge_solvers::iccg::{Method, SolutionJob, SolutionLoops};
-use nodegauge_solvers::sparse::Storage;
+use nodegauge_solvers::iccg::{IccgMethod, SolutionJob, SolutionLoops};
+use nodegauge_solvers::sparse::MatrixFormat;
 use std::time::Duration;
 
 /// Options of a run of `apps iccg`.
@@ -13,9 +13,9 @@ pub struct IccgOptions {
     /// Number of elements along x, y and z; with `None`, the size rule determines the mesh.
     pub elements: Option<[usize; 3]>,
     /// Preconditioner of the solver.
-    pub method: Method,
+    pub method: IccgMethod,
     /// Storage format of the matrix; with `None`, the faster format is used.
-    pub storage: Option<Storage>,
+    pub storage: Option<MatrixFormat>,
     /// Tolerance: `|r| / |b|` at which the solver has converged.
     pub tolerance: f64,
     /// Maximum number of iterations.
@@ -44,7 +44,7 @@ impl Default for IccgOptions {
     fn default() -> Self {
         Self {
             elements: None,
-            method: Method::default(),
+            method: IccgMethod::default(),
             storage: None,
             tolerance: 1e-8,
             iterations: 10_000,

@@ -10,19 +10,19 @@ use crate::sweep::{self, SweepWorkers};
 use crate::{GAUGE, MpiRanks, WorkerPool, Workers, WorkersOptions, followers};
 use nodegauge_analysis::expect::PossibleFigures;
 use nodegauge_gauge::series::Series;
-use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
+use nodegauge_gauge::{ExpectedCost, MeasuredNode, PlannedRun};
 use nodegauge_kernels::Variant;
 use nodegauge_machine::CpuId;
 use nodegauge_measure::progress::SharedObserver;
 use nodegauge_measure::repeat::StopReason;
 use nodegauge_measure::samples::Sample;
-use nodegauge_measure::schedule::{Budget, Limits, RepetitionPolicy, Turn, TurnFailure, policy};
+use nodegauge_measure::schedule::{Budget, RepetitionPolicy, RunLimits, Turn, TurnFailure, policy};
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome, Seconds, Unit};
 use nodegauge_solvers::bandwidth;
 use nodegauge_solvers::cg::SolverEnd;
 use nodegauge_solvers::elasticity::Mesh;
-use nodegauge_solvers::iccg::{self, Method, Solution, SolutionJob, SolutionLoops};
-use nodegauge_solvers::sparse::Storage;
+use nodegauge_solvers::iccg::{self, IccgMethod, Solution, SolutionJob, SolutionLoops};
+use nodegauge_solvers::sparse::MatrixFormat;
 use std::time::Duration;
 
 /// Minimum number of elements of an array in the bandwidth measurement.
@@ -49,7 +49,7 @@ impl IccgPlan {
     /// Fails if this node does not have the workers, if the mesh does not fit into memory or cannot be divided among
     /// the ranks, and if a limit is invalid.
     pub fn new(
-        site: &Site,
+        site: &MeasuredNode,
         requested: &WorkersOptions,
         joined: Option<&MpiRanks>,
         options: IccgOptions,
@@ -95,7 +95,7 @@ impl PlannedRun for IccgPlan {
         ExpectedCost { time: Some(self.options.budget.unwrap_or(IccgOptions::BUDGET)), memory }
     }
 
-    fn figures(&self, _: &Site) -> Vec<PossibleFigures> {
+    fn possible_figures(&self, _: &MeasuredNode) -> Vec<PossibleFigures> {
         let names = [
             "time_to_solution",
             "iteration",
@@ -113,11 +113,17 @@ impl PlannedRun for IccgPlan {
         vec![PossibleFigures::new(GAUGE, TEST, names, units)]
     }
 
-    fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
+    fn run(
+        self: Box<Self>,
+        site: &MeasuredNode,
+        observer: &mut dyn Observer,
+    ) -> Result<Outcome, Failure> {
         let Self { swept, options, size, constraints, mut notices } = *self;
         observer.begin_phase("starting threads");
-        let limits =
-            Limits::from_budget(Budget::new(options.budget, IccgOptions::BUDGET), options.samples);
+        let limits = RunLimits::from_budget(
+            Budget::new(options.budget, IccgOptions::BUDGET),
+            options.samples,
+        );
         // If the user sets the number of samples, a sample is a solve; otherwise it is an iteration.
         let (rule, time) = match options.samples {
             Some(n) => {
@@ -125,7 +131,7 @@ impl PlannedRun for IccgPlan {
             }
             None => (policy::ICCG, limits.budget),
         };
-        let time = Limits { budget: time, samples: None, ..limits };
+        let time = RunLimits { budget: time, samples: None, ..limits };
         let mut pool = WorkerPool::start(swept.iter().map(|swept| &swept.workers))?;
         let shared = SharedObserver::new(observer);
         let mut size = size;
@@ -164,14 +170,14 @@ impl PlannedRun for IccgPlan {
             series.set_stop_reason(StopReason::Samples);
         }
         let mut outcome = Outcome { notices, ..Outcome::default() };
-        series.end(&mut outcome);
+        series.store_end(&mut outcome);
         let mut natural_iterations = None;
         if outcome.is_complete() {
             let (counted, notice) = run.natural(&limits, &mut &shared)?;
             natural_iterations = counted;
             outcome.notices.extend(notice);
         }
-        let known = site.round_trips.for_places(&run.pool.places());
+        let known = site.round_trips.for_places(&run.pool.widest_team_cpus());
         let is_guest = site.machine.virtualisation.is_some();
         let evidence = IccgEvidence {
             regime: series.samples_by_regime(&known).with_guest(is_guest),
@@ -186,7 +192,7 @@ impl PlannedRun for IccgPlan {
             loops: &run.loops,
         };
         outcome.measurements = evidence.figures(&run.cells);
-        outcome.details = run.pool.details();
+        outcome.details = run.pool.widest_team_affinities();
         Ok(outcome)
     }
 }
@@ -239,7 +245,7 @@ impl IccgRun<'_> {
             followers::request_work(&self.cells[at].swept.workers, || {
                 SolverRequest::Bandwidth(elements)
             })?;
-            samples.push(bandwidth::sample(&mut self.pool, at, loops, elements)?);
+            samples.push(bandwidth::take_sample(&mut self.pool, at, loops, elements)?);
         }
         Ok(samples)
     }
@@ -247,14 +253,14 @@ impl IccgRun<'_> {
     /// Returns the number of iterations in natural order, or a notice if there is no time to count them.
     fn natural(
         &mut self,
-        limits: &Limits,
+        limits: &RunLimits,
         observer: &mut dyn Observer,
     ) -> Result<(Option<usize>, Option<Notice>), Failure> {
         let Some((last, sample)) = self.cells[0].solutions.last() else { return Ok((None, None)) };
         let known = match self.options.method {
-            Method::Natural => Some(last.iterations),
+            IccgMethod::Natural => Some(last.iterations),
             // A preconditioner without elimination has no natural order.
-            Method::Diagonal => return Ok((None, None)),
+            IccgMethod::Diagonal => return Ok((None, None)),
             _ => None,
         };
         if known.is_some() || last.end != SolverEnd::Converged {
@@ -279,9 +285,9 @@ impl IccgRun<'_> {
             None => Workers::Threads(workers.all_threads()),
         }];
         let mut pool = WorkerPool::start(&threads)?;
-        let loops = Some(SolutionLoops { storage: Storage::Bcsr, ..last.loops });
+        let loops = Some(SolutionLoops { storage: MatrixFormat::Bcsr, ..last.loops });
         let Self { size, options, .. } = *self;
-        let job = SolutionJob { method: Method::Natural, ..options.job(size.mesh, loops) };
+        let job = SolutionJob { method: IccgMethod::Natural, ..options.job(size.mesh, loops) };
         let solved = iccg::solve(&mut pool, 0, &threads[0], &job, observer)?;
         Ok((solved.map(|(solution, _): (Solution, _)| solution.iterations), None))
     }

@@ -10,7 +10,7 @@ use super::size::{self, MeshConstraints, MeshSize};
 use crate::sweep::SweepWorkers;
 use crate::{GAUGE, WorkerPool, followers, left_out_in_time, memory_rates};
 use nodegauge_arena::MemoryRates;
-use nodegauge_measure::schedule::{Limits, Predictable, PredictedTime, policy};
+use nodegauge_measure::schedule::{Predictable, PredictedTime, RunLimits, policy};
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer};
 use nodegauge_solvers::elasticity::Mesh;
 use nodegauge_solvers::iccg;
@@ -54,7 +54,7 @@ impl<'a> PredictedSolutions<'a> {
         options: &'a IccgOptions,
         constraints: &'a MeshConstraints,
         size: MeshSize,
-        limits: &Limits,
+        limits: &RunLimits,
         observer: &mut dyn Observer,
     ) -> Result<Self, Failure> {
         observer.begin_phase("predicting the time of a solve");
@@ -66,7 +66,7 @@ impl<'a> PredictedSolutions<'a> {
                 solved.push(None);
                 continue;
             }
-            let last = solved.iter().flatten().next_back().filter(|_| limits.must_decide());
+            let last = solved.iter().flatten().next_back().filter(|_| limits.must_end_prediction());
             if let Some(last) = last.cloned() {
                 solved.push(Some(last));
                 continue;

@@ -12,12 +12,12 @@ use nodegauge_analysis::ratio::paired::PairedRounds;
 use nodegauge_gauge::series::Series;
 use nodegauge_kernels::{Kernel, Variant};
 use nodegauge_measure::quantity::count_in_words;
-use nodegauge_measure::record::{Measurement, Quoted, Validity};
+use nodegauge_measure::record::{Measurement, QuotedStatistic, Validity};
 use nodegauge_measure::repeat::StopReason;
 use nodegauge_measure::samples::{Sample, SamplesByRegime};
 use nodegauge_measure::{Fraction, Unit, stats};
 use nodegauge_solvers::cg::{PARTS, SolverEnd};
-use nodegauge_solvers::iccg::{self, Method, Solution};
+use nodegauge_solvers::iccg::{self, IccgMethod, Solution};
 use nodegauge_solvers::{bandwidth, code};
 
 /// Maximum ratio of the recomputed residual to the residual of the recursion. The two differ by rounding.
@@ -73,7 +73,7 @@ impl IccgEvidence<'_> {
     pub fn figures(&self, cells: &[IccgCell<'_>]) -> Vec<Measurement> {
         let mut by_cell: Vec<Vec<Measurement>> =
             (0..cells.len()).map(|at| self.cell_figures(cells, at)).collect();
-        paired::judge_relative(&mut by_cell, "rate", |at| {
+        paired::limit_relative_validity(&mut by_cell, "rate", |at| {
             let reference = &cells[at].swept.reference;
             cells.iter().position(|other| other.swept.settings == *reference)
         });
@@ -88,7 +88,7 @@ impl IccgEvidence<'_> {
         };
         let rates = [Kernel::Read, Kernel::Triad].map(|kernel| self.rate(kernel, cell, at));
         let rate_of = |name: &str| rates[usize::from(UPDATES.contains(&name))];
-        let parts: Vec<usize> = iccg::moving_parts(&solution.work).collect();
+        let parts: Vec<usize> = iccg::data_moving_parts(&solution.work).collect();
         let predicted =
             |part: usize| Some(solution.work.bytes[part] as f64 / rate_of(PARTS[part])?.value);
         let all = parts.iter().map(|part| predicted(*part)).sum::<Option<f64>>();
@@ -99,8 +99,8 @@ impl IccgEvidence<'_> {
             self.regime
                 .doubts(2 * at, part, self.is_guest)
                 .into_iter()
-                .for_each(|d| validity.suspect(d));
-            self.series.judge_figure(2 * at, m.config(&figure_config).with_validity(validity))
+                .for_each(|d| validity.mark_suspect(d));
+            self.series.judge_figure(2 * at, m.with_config(&figure_config).with_validity(validity))
         };
         let whole = IccgConfig {
             moved_bytes: Some(parts.iter().map(|part| solution.work.bytes[*part] as u64).sum()),
@@ -110,20 +110,21 @@ impl IccgEvidence<'_> {
         };
         let flops = whole.flops.unwrap_or(0) as f64;
         let totals: Vec<f64> = cell.solutions.iter().map(|(_, sample)| sample.seconds[0]).collect();
-        let of_totals = if totals.len() == 1 { Quoted::Single } else { Quoted::Median };
+        let of_totals =
+            if totals.len() == 1 { QuotedStatistic::Single } else { QuotedStatistic::Median };
         let mut rate = figure("rate", Unit::FlopsPerSecond).with_timed_samples(
-            Quoted::Median,
+            QuotedStatistic::Median,
             timed,
             0,
             &|duration| flops / duration,
         );
         if let Some(all) = all {
-            rate =
-                rate.limit(flops / all, "rate if all bytes move at the read and Triad bandwidths");
+            rate = rate
+                .with_limit(flops / all, "rate if all bytes move at the read and Triad bandwidths");
         }
         let time = figure("time_to_solution", Unit::Seconds).with_samples(of_totals, totals);
         let iteration = figure("iteration", Unit::Seconds).with_timed_samples(
-            Quoted::Median,
+            QuotedStatistic::Median,
             timed,
             0,
             &|seconds| seconds,
@@ -138,12 +139,13 @@ impl IccgEvidence<'_> {
             let bytes = solution.work.bytes[part];
             let part_flops = solution.work.flops[part];
             let m = figure(PARTS[part], Unit::BytesPerSecond);
-            let mut m = m.with_timed_samples(Quoted::Median, timed, number + 1, &|seconds| {
-                bytes as f64 / seconds
-            });
+            let mut m =
+                m.with_timed_samples(QuotedStatistic::Median, timed, number + 1, &|seconds| {
+                    bytes as f64 / seconds
+                });
             if let Some(limit) = rate_of(PARTS[part]) {
                 let of = if UPDATES.contains(&PARTS[part]) { "Triad" } else { "read" };
-                m = m.limit(limit.value, format!("{of} by the same workers, interleaved"));
+                m = m.with_limit(limit.value, format!("{of} by the same workers, interleaved"));
             }
             let share = stats::median(&self.regime.seconds(2 * at, number + 1)) / iteration_s;
             let config = IccgConfig {
@@ -160,12 +162,16 @@ impl IccgEvidence<'_> {
             let bytes = measured_rate.map_or(f64::NAN, |bandwidth| bandwidth.bytes);
             let m = figure(name, Unit::BytesPerSecond);
             let cell_part = (2 * at + 1, part);
-            let m = self
-                .series
-                .figure(&self.regime, cell_part, m, Quoted::Median, &|seconds| bytes / seconds);
+            let m = self.series.figure(
+                &self.regime,
+                cell_part,
+                m,
+                QuotedStatistic::Median,
+                &|seconds| bytes / seconds,
+            );
             let Some(m) = m else { continue };
             let on = WorkersConfig::from_workers(&cell.swept.workers);
-            let m = m.config(&IccgConfig { on, ..IccgConfig::default() });
+            let m = m.with_config(&IccgConfig { on, ..IccgConfig::default() });
             figures.push(self.series.judge_figure(2 * at + 1, m));
         }
         let reference = cells.iter().position(|other| other.swept.settings == cell.swept.reference);
@@ -180,12 +186,13 @@ impl IccgEvidence<'_> {
             let paired = PairedRounds::from_samples(&rounds);
             if !paired.ratios().is_empty() {
                 let ratios = paired.ratios().to_vec();
-                let m = figure("relative", Unit::Factor).with_samples(Quoted::Median, ratios);
+                let m =
+                    figure("relative", Unit::Factor).with_samples(QuotedStatistic::Median, ratios);
                 let against = Some(base.swept.workers.in_words());
                 let mut both = self.validity(base);
                 wrong.reasons.iter().for_each(|reason| both.add(wrong.status, reason.as_str()));
-                paired.doubt().into_iter().for_each(|reason| both.suspect(reason));
-                figures.push(m.config(&IccgConfig { against, ..config }).with_validity(both));
+                paired.doubt().into_iter().for_each(|reason| both.mark_suspect(reason));
+                figures.push(m.with_config(&IccgConfig { against, ..config }).with_validity(both));
             }
         }
         figures
@@ -196,7 +203,7 @@ impl IccgEvidence<'_> {
         self.series.cell_failure(2 * at)?;
         let on = WorkersConfig::from_workers(&cell.swept.workers);
         let m = Measurement::new(GAUGE, TEST, "rate", Unit::FlopsPerSecond);
-        let m = m.config(&IccgConfig { on, ..IccgConfig::default() });
+        let m = m.with_config(&IccgConfig { on, ..IccgConfig::default() });
         Some(self.series.judge_figure(2 * at, m))
     }
 
@@ -226,14 +233,14 @@ impl IccgEvidence<'_> {
             halo_by: cell.swept.workers.transport(),
             tolerance: Some(options.tolerance),
             storage: Some(solution.loops.storage.name().to_owned()),
-            prefetch: Some(code::prefetch(codes.products.prefetches).to_string()),
+            prefetch: Some(code::prefetch_setting(codes.products.prefetches).to_string()),
             preconditioner_prefetch: Some(
-                code::prefetch(codes.preconditioner.prefetches).to_string(),
+                code::prefetch_setting(codes.preconditioner.prefetches).to_string(),
             ),
             isa: Some(codes.products.isa().name().to_owned()),
             bcsr_s,
             sell_s,
-            colours: (options.method != Method::Diagonal).then_some(solution.colours as u64),
+            colours: (options.method != IccgMethod::Diagonal).then_some(solution.colours as u64),
             shift: (solution.shift > 0.0).then_some(solution.shift),
             iterations: Some(solution.iterations as u64),
             natural_iterations: natural_iterations
@@ -261,17 +268,17 @@ impl IccgEvidence<'_> {
             let after = format!("after {iterations}");
             match solution.end {
                 SolverEnd::Converged => {}
-                SolverEnd::Limit => validity.invalid(format!(
+                SolverEnd::Limit => validity.mark_invalid(format!(
                     "no convergence within {iterations}: the residual is {residual}; the requested tolerance is {:.0e}",
                     options.tolerance
                 )),
-                SolverEnd::NotANumber => validity.invalid(format!("a sum is NaN or infinite {after}")),
-                SolverEnd::Indefinite => validity.invalid(format!("the matrix is not positive definite, detected {after}")),
+                SolverEnd::NotANumber => validity.mark_invalid(format!("a sum is NaN or infinite {after}")),
+                SolverEnd::Indefinite => validity.mark_invalid(format!("the matrix is not positive definite, detected {after}")),
             }
             if solution.end == SolverEnd::Converged {
                 let allowed = RESIDUAL_SLACK * options.tolerance;
                 if solution.residual.is_none_or(|value| value > allowed) {
-                    validity.invalid(format!(
+                    validity.mark_invalid(format!(
                         "the recomputed residual is {residual}, but the recursion reached {:.0e}",
                         options.tolerance
                     ));
@@ -281,7 +288,7 @@ impl IccgEvidence<'_> {
                 let edge = size.mesh.elements.into_iter().max().unwrap_or(1) as f64;
                 let bound = (allowed * 10.0 * edge * edge).min(0.1);
                 if solution.error.is_none_or(|error| error > bound) {
-                    validity.invalid(format!(
+                    validity.mark_invalid(format!(
                         "displacements deviate by {} from the exact solution, expected at most \
                          {bound:.0e}: an element of the matrix is wrong, or this machine \
                          computes incorrectly",
@@ -294,7 +301,7 @@ impl IccgEvidence<'_> {
             }
         }
         if let Some(doubt) = size.doubt() {
-            validity.suspect(doubt);
+            validity.mark_suspect(doubt);
         }
         validity
     }

@@ -1,7 +1,7 @@
 //! Size of the mesh: STREAM's rule applied to the matrix, limited by the available memory.
 
 use crate::{GAUGE, TIMES_LLC};
-use nodegauge_gauge::Site;
+use nodegauge_gauge::MeasuredNode;
 use nodegauge_machine::CpuId;
 use nodegauge_measure::{Bytes, Failure, Fraction, Notice, NoticeId};
 use nodegauge_solvers::elasticity::Mesh;
@@ -31,7 +31,7 @@ pub struct MeshSize {
 
 /// Returns the size of the matrix of a mesh.
 pub fn matrix_bytes(mesh: Mesh) -> Bytes {
-    Bytes(mesh.blocks() as u64 * STORED_BLOCK)
+    Bytes(mesh.block_count() as u64 * STORED_BLOCK)
 }
 
 /// Returns the memory that a solve needs.
@@ -52,7 +52,7 @@ pub struct MeshConstraints {
 
 impl MeshConstraints {
     /// Returns the constraints for the CPUs in use; `fraction` is the share of the available memory that may be used.
-    pub fn from_site(site: &Site, cpus: &[CpuId], fraction: Fraction) -> Self {
+    pub fn from_site(site: &MeasuredNode, cpus: &[CpuId], fraction: Fraction) -> Self {
         let available = site.machine.memory.available;
         Self {
             llc: site.cache_capacity(cpus).bytes(),

@@ -9,14 +9,16 @@ use crate::sweep;
 use nodegauge_analysis::conclusion;
 use nodegauge_analysis::ratio::closing::several_figures_sentences;
 use nodegauge_gauge::Detail;
-use nodegauge_gauge::view::sentence::{capitalise, quotable_figures, superlative, value_in_words};
-use nodegauge_gauge::view::sweep::{Rounds, SweptRow, SweptRows};
+use nodegauge_gauge::view::sentence::{
+    capitalise, quotable_figures, superlative_sentence, value_in_words,
+};
+use nodegauge_gauge::view::sweep::{RoundPairing, SweptRow, SweptRows};
 use nodegauge_gauge::view::{
-    BarSeries, Bars, Block, Chart, ChartBar, ChartSeries, ColumnList, ColumnUnit, Drawing, Picture,
-    Scale, Section, Steps, Table, TableCell, summary,
+    AxisQuantity, BarChart, BarSeries, Block, Chart, ChartBar, ChartSeries, ColumnList, ColumnUnit,
+    Drawing, Picture, Section, StepChart, Table, TableCell, summary,
 };
 use nodegauge_measure::quantity::{count_in_words, format_significant};
-use nodegauge_measure::record::{Measurement, Quoted, Record};
+use nodegauge_measure::record::{Measurement, QuotedStatistic, Record};
 use nodegauge_measure::{Bytes, Fraction, Seconds, Unit};
 use nodegauge_solvers::cg::PARTS;
 
@@ -103,12 +105,12 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
     }
     let mut rows = Vec::new();
     for (figure, of) in all.iter().filter(|(_, of)| of.sweep.is_some()) {
-        rows.push(SweptRow { name: workers(of), figure, rounds: Rounds::UnpairedFigure });
+        rows.push(SweptRow { name: workers(of), figure, rounds: RoundPairing::UnpairedFigure });
     }
     if let Some(verdict) = SweptRows::new(rows, m.quoted).headline() {
         return Some(capitalise(&format!("{verdict}; the shortest solve {takes}")));
     }
-    let text = superlative(
+    let text = superlative_sentence(
         "which workers are the fastest",
         chosen.iter().map(|(one, _)| *one),
         || format!("The fastest solve {takes}"),
@@ -150,7 +152,7 @@ fn fastest(groups: &[&[IccgFigure<'_>]]) -> Option<String> {
     let found = groups.iter().filter_map(|group| named(group, "time_to_solution"));
     let all: Vec<(String, &Measurement)> =
         found.map(|(m, config)| (format!("a solution by {}", workers(config)), *m)).collect();
-    several_figures_sentences(&all, "is", Quoted::Median).into_iter().next()
+    several_figures_sentences(&all, "is", QuotedStatistic::Median).into_iter().next()
 }
 
 /// Returns a picture of the time of each part of an iteration, one group per kind of workers.
@@ -175,7 +177,7 @@ fn parts_by_workers(groups: &[&[IccgFigure<'_>]]) -> Option<Picture> {
     let names = groups.iter().map(|group| label(&group[0].1)).collect();
     let title = "time of an iteration by part and workers".to_owned();
     let any = !series.is_empty();
-    let drawing = Drawing::Bars(Bars { unit: Unit::Seconds, groups: names, series });
+    let drawing = Drawing::Bars(BarChart { unit: Unit::Seconds, groups: names, series });
     any.then_some(Picture { title, drawing })
 }
 
@@ -219,7 +221,7 @@ fn picture(groups: &[&[IccgFigure<'_>]]) -> Option<Picture> {
         one.dots.sort_by(|a, b| a.0.total_cmp(&b.0));
     }
     let ticks = series.iter().flat_map(|series| &series.dots).map(|dot| dot.0).collect();
-    let y = Scale::Rate(Unit::FlopsPerSecond);
+    let y = AxisQuantity::Rate(Unit::FlopsPerSecond);
     let names = [axis, ""];
     let chart = Chart { names, y, ticks, series, ..Chart::default() };
     Some(Picture::chart(format!("rate over {axis}"), chart))
@@ -283,7 +285,7 @@ fn times_table(groups: &[&[IccgFigure<'_>]]) -> Table {
         .right(REST, |group| time_cell(rest(group)))
         .right_or_blank("GB/s read", |group| filled(ColumnUnit::GB_PER_S, value(group, "read")))
         .right_or_blank("Triad", |group| filled(ColumnUnit::GB_PER_S, value(group, "triad")));
-    columns.table(groups).optional(&[REST, "axpy", "dots"])
+    columns.table(groups).with_optional_columns(&[REST, "axpy", "dots"])
 }
 
 /// Returns the cell of a time; empty without a time.
@@ -372,7 +374,7 @@ fn parts_picture(group: &[IccgFigure<'_>]) -> Option<Picture> {
         steps.push(step("iteration", 0.0, whole, Seconds(whole).to_string()));
     }
     let title = "time of an iteration by part".to_owned();
-    let drawing = Drawing::Steps(Steps { unit: Unit::Seconds, steps });
+    let drawing = Drawing::Steps(StepChart { unit: Unit::Seconds, steps });
     (at > 0.0).then_some(Picture { title, drawing })
 }
 
@@ -517,7 +519,7 @@ fn closing((m, config): &IccgFigure<'_>) -> Option<String> {
     let limit = m.limit.as_ref().filter(|_| m.value.is_some())?;
     let predicted = Seconds(config.predicted_s?);
     let what = "the share of this node's bandwidth limit that the solver reaches";
-    Some(conclusion::sentence(what, [*m], || {
+    Some(conclusion::sentence_or_obstacle(what, [*m], || {
         format!(
             "the solver runs at {}, {} of the rate that the bandwidth of this node permits \
              ({predicted} per iteration)",
@@ -535,7 +537,8 @@ mod tests {
     fn suspect_or_impossible_solver_rate_states_no_share_of_its_limit() {
         let rate = |fraction: f64| {
             let m = Measurement::new(GAUGE, TEST, "rate", Unit::FlopsPerSecond);
-            m.value(Quoted::Median, fraction * 1e9).limit(1e9, "time of the moved bytes")
+            m.with_value(QuotedStatistic::Median, fraction * 1e9)
+                .with_limit(1e9, "time of the moved bytes")
         };
         let closing_of = |m: &Measurement| {
             let config = IccgConfig { predicted_s: Some(1e-3), ..IccgConfig::default() };
@@ -550,7 +553,7 @@ mod tests {
                 .starts_with("cannot tell the share of this node's bandwidth limit")
         );
         let mut suspect = rate(0.9);
-        suspect.validity.suspect("disturbed");
+        suspect.validity.mark_suspect("disturbed");
         assert!(closing_of(&suspect).ends_with(": disturbed"));
     }
 

@@ -21,5 +21,7 @@ pub(super) struct SumRequest {
 /// Fails if a request cannot be read.
 pub fn follow(world: &World) -> Result<u8, Failure> {
     let rule = TrapezoidLoop::detect();
-    followers::serve(world, |SumRequest { points, sums }| rule.follow(world, points, sums))
+    followers::serve(world, |SumRequest { points, sums }| {
+        rule.compute_as_follower(world, points, sums)
+    })
 }

@@ -2,19 +2,19 @@ use super::*;
 use nodegauge_machine::{SysRoot, Topology, TopologySource};
 use nodegauge_measure::progress::SilentObserver;
 use nodegauge_measure::record::{Machine, Status};
-use nodegauge_placement::{LecturePolicy, PlacementRequest, RankRequest, plan, plan_ranks};
+use nodegauge_placement::{PlacementRequest, RankPolicy, RankRequest, plan, plan_ranks};
 
-fn site() -> Site {
+fn site() -> MeasuredNode {
     let topology = Topology::load(&TopologySource::Live).unwrap();
-    Site::new(topology, Machine::default(), SysRoot::live())
+    MeasuredNode::new(topology, Machine::default(), SysRoot::live())
 }
 
 /// Returns three kinds of workers: one thread, one rank without a policy, and one rank with a policy.
-fn workers(site: &Site) -> Vec<Workers> {
+fn workers(site: &MeasuredNode) -> Vec<Workers> {
     let one = PlacementRequest { threads: Some(1), ..PlacementRequest::default() };
     let ranks = |policy| {
         let request =
-            RankRequest { ranks: 1, policy: LecturePolicy::new(policy), ..RankRequest::default() };
+            RankRequest { ranks: 1, policy: RankPolicy::new(policy), ..RankRequest::default() };
         Workers::Ranks(plan_ranks(&site.topology, &request).unwrap())
     };
     vec![Workers::Threads(plan(&site.topology, &one).unwrap()), ranks(0), ranks(5)]

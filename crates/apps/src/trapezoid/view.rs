@@ -10,7 +10,7 @@ use nodegauge_analysis::ratio::speed::SpeedVerdict;
 use nodegauge_gauge::Detail;
 use nodegauge_gauge::view::sentence::{mark_doubted, quotable_figures, value_in_words};
 use nodegauge_gauge::view::{
-    BarSeries, Bars, ColumnList, ColumnUnit, Drawing, Picture, Section, TableCell, distinct,
+    BarChart, BarSeries, ColumnList, ColumnUnit, Drawing, Picture, Section, TableCell, distinct,
     summary, words,
 };
 use nodegauge_measure::record::{Measurement, Record, Status};
@@ -139,7 +139,7 @@ fn picture(rates: &[&TrapezoidFigure<'_>]) -> Option<Picture> {
         series.push(BarSeries { name: format!("{} intervals", power(n)), values });
     }
     let title = "rate by workers".to_owned();
-    let drawing = Drawing::Bars(Bars { unit: Unit::FlopsPerSecond, groups, series });
+    let drawing = Drawing::Bars(BarChart { unit: Unit::FlopsPerSecond, groups, series });
     (rates.len() > 1).then_some(Picture { title, drawing })
 }
 
@@ -246,7 +246,7 @@ fn placement(all: &[TrapezoidFigure<'_>]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nodegauge_measure::record::Quoted;
+    use nodegauge_measure::record::QuotedStatistic;
 
     /// Returns the sentence of the page for ratios to policy 0 that are evenly distributed around `centre` in a range
     /// of width `spread`.
@@ -257,7 +257,7 @@ mod tests {
         };
         let figure = |policy: u64| {
             let figure = Measurement::new(GAUGE, TEST, "relative", Unit::Factor);
-            figure.with_samples(Quoted::Median, ratios(policy as f64))
+            figure.with_samples(QuotedStatistic::Median, ratios(policy as f64))
         };
         sentence((1..=5).map(figure).collect())
     }
@@ -277,8 +277,8 @@ mod tests {
     fn suspect_ratios_show_no_effect_of_placement() {
         let figure = |_| {
             let figure = Measurement::new(GAUGE, TEST, "relative", Unit::Factor);
-            let mut figure = figure.with_samples(Quoted::Median, vec![0.816; 20]);
-            figure.validity.suspect("disturbed");
+            let mut figure = figure.with_samples(QuotedStatistic::Median, vec![0.816; 20]);
+            figure.validity.mark_suspect("disturbed");
             figure
         };
         let text = sentence((1..=5).map(figure).collect());

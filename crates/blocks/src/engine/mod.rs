@@ -59,7 +59,7 @@ impl IoEngine {
     /// Checks that the system supports the engine.
     pub fn probe(self) -> Result<(), Failure> {
         match self {
-            Self::Uring => uring::probe().map_err(error::no_uring),
+            Self::Uring => uring::probe().map_err(error::no_uring_error),
             Self::Sync | Self::Mmap => Ok(()),
         }
     }

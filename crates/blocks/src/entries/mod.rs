@@ -9,7 +9,9 @@ mod pass;
 mod turn;
 
 pub use pass::EntryPass;
-pub use turn::{EntryContext, EntryPhase, EntryRunner, EntryTurn, check_drop};
+pub use turn::{
+    EntryContext, EntryOperationResult, EntryRunner, EntryTurnResult, check_cache_drop,
+};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

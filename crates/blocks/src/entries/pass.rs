@@ -52,7 +52,8 @@ impl EntryBench {
     /// Prepares the names of a worker's files in a folder without creating them. `bytes` is the size of each file.
     pub(super) fn new(folder: &Path, worker: usize, bytes: u64) -> Result<Self, Failure> {
         let [created, renamed] = [CREATED, RENAMED].map(|kind| {
-            FileNames::new(folder, kind, worker).map_err(|cause| error::unwritable(folder, cause))
+            FileNames::new(folder, kind, worker)
+                .map_err(|cause| error::unwritable_error(folder, cause))
         });
         Ok(Self {
             clock: Clock::get(),

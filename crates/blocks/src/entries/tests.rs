@@ -1,5 +1,5 @@
 use super::*;
-use crate::cell::Ending;
+use crate::cell::EarlyEnd;
 use crate::scratch::ScratchDirectory;
 use nodegauge_measure::FailureKind;
 use nodegauge_team::Workers;
@@ -20,7 +20,7 @@ fn turn(
     workers: Workers,
     task: &EntryTask,
     interrupted: &dyn Fn() -> bool,
-) -> Result<EntryTurn, Ending> {
+) -> Result<EntryTurnResult, EarlyEnd> {
     let scratch = ScratchDirectory::create(folder).unwrap();
     let all = [workers];
     let mut runner = EntryRunner::start(&all).unwrap();
@@ -76,7 +76,7 @@ fn interrupted_turn_leaves_no_files() {
             asked.get() > 3
         };
         let ended = turn(folder.path(), workers, &task, &interrupted);
-        assert!(matches!(ended, Err(Ending::CutShort)));
+        assert!(matches!(ended, Err(EarlyEnd::CutShort)));
     }
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }
@@ -89,7 +89,7 @@ fn failing_operation_is_named_with_its_file() {
     let task = EntryTask { operations, batches: vec![1; 3], ..task(DirectoryLayout::Own) };
     for workers in [Workers::unbound_threads(2), Workers::unbound_ranks(2)] {
         let ended = turn(folder.path(), workers, &task, &|| false);
-        let Err(Ending::Failed(failure)) = ended else { panic!("no failure") };
+        let Err(EarlyEnd::Failed(failure)) = ended else { panic!("no failure") };
         let text = failure.to_string();
         assert!(text.contains("cannot stat") && text.contains("file.0.0"), "{text}");
     }
@@ -104,7 +104,7 @@ fn turn_is_cut_short_at_the_deadline() {
     let deadline = Some(nodegauge_measure::clock::now() + Duration::from_millis(20));
     let context = EntryContext { scratch: &scratch, deadline, interrupted: &|| false };
     let task = EntryTask { files: 100_000_000, ..task(DirectoryLayout::Own) };
-    assert!(matches!(runner.run_turn(0, &task, &context), Err(Ending::CutShort)));
+    assert!(matches!(runner.run_turn(0, &task, &context), Err(EarlyEnd::CutShort)));
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn smallest_batch_in_which_the_clock_costs_little_is_chosen() {
 
 #[test]
 fn only_root_may_drop_caches() {
-    match check_drop() {
+    match check_cache_drop() {
         Ok(()) => assert!(nodegauge_os::is_root()),
         Err(failure) => {
             assert_eq!(failure.kind, FailureKind::Missing);

@@ -3,15 +3,15 @@
 
 use super::pass::{EntryBench, EntryPass};
 use super::{DirectoryLayout, EntryOperation, EntryTask};
-use crate::cell::Ending;
+use crate::cell::EarlyEnd;
 use crate::error;
 use crate::latency::LatencyHistogram;
 use crate::scratch::ScratchDirectory;
-use crate::workers::SharedFlags;
+use crate::workers::SharedWorkerState;
 use nodegauge_machine::SysRoot;
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::{Failure, clock};
-use nodegauge_team::{Interrupt, Laps, Member, TeamError, WorkerPool};
+use nodegauge_team::{InterruptCheck, Laps, Member, TeamError, WorkerPool};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io;
@@ -40,7 +40,7 @@ pub struct EntryContext<'a> {
 
 /// Results of one operation on the files of all workers.
 #[derive(Debug, Clone)]
-pub struct EntryPhase {
+pub struct EntryOperationResult {
     /// Operation that was carried out.
     pub operation: EntryOperation,
     /// Number of files of all workers on which the operation was carried out.
@@ -53,11 +53,11 @@ pub struct EntryPhase {
 
 /// Results of a turn.
 #[derive(Debug, Clone)]
-pub struct EntryTurn {
+pub struct EntryTurnResult {
     /// Time of each operation: from the start on the first worker to the end on the last worker.
     pub sample: Sample,
     /// Results of the operations, in the order of the task.
-    pub phases: Vec<EntryPhase>,
+    pub phases: Vec<EntryOperationResult>,
 }
 
 /// Report of one worker on one operation.
@@ -72,7 +72,7 @@ struct WorkerPhase {
 pub struct EntryRunner<'a> {
     pool: WorkerPool<'a>,
     all: Vec<&'a nodegauge_team::Workers>,
-    shared: SharedFlags,
+    shared: SharedWorkerState,
 }
 
 impl<'a> EntryRunner<'a> {
@@ -82,7 +82,8 @@ impl<'a> EntryRunner<'a> {
     /// Fails if a thread cannot be started, or if there is no memory for the flags of the workers.
     pub fn start(all: &'a [nodegauge_team::Workers]) -> Result<Self, Failure> {
         let pool = WorkerPool::start(all)?;
-        let shared = SharedFlags::new().map_err(|cause| error::no_memory(4096, cause.into()))?;
+        let shared =
+            SharedWorkerState::new().map_err(|cause| error::no_memory_error(4096, cause.into()))?;
         Ok(Self { pool, all: all.iter().collect(), shared })
     }
 
@@ -96,11 +97,11 @@ impl<'a> EntryRunner<'a> {
         at: usize,
         task: &EntryTask,
         context: &EntryContext<'_>,
-    ) -> Result<EntryTurn, Ending> {
+    ) -> Result<EntryTurnResult, EarlyEnd> {
         let tree = context.scratch.create_tree("entries")?;
         let turn = self.turn_in(&tree, at, task, context);
         // A turn that was cut short leaves files behind.
-        let cleared = context.scratch.clear(&tree);
+        let cleared = context.scratch.remove_tree(&tree);
         let turn = turn?;
         cleared.map_err(|cause| error::entry_error("cannot remove", &tree, cause))?;
         Ok(turn)
@@ -112,7 +113,7 @@ impl<'a> EntryRunner<'a> {
         at: usize,
         task: &EntryTask,
         context: &EntryContext<'_>,
-    ) -> Result<EntryTurn, Ending> {
+    ) -> Result<EntryTurnResult, EarlyEnd> {
         let workers = self.all[at];
         let mut benches = Vec::new();
         for (worker, folder) in directories(tree, workers.count(), task.layout)?.iter().enumerate()
@@ -132,7 +133,7 @@ impl<'a> EntryRunner<'a> {
             }
             false
         };
-        let interrupt = Interrupt::when(&mut ask).every(CHECK_INTERVAL);
+        let interrupt = InterruptCheck::when(&mut ask).every(CHECK_INTERVAL);
         // SAFETY: a worker uses only memory that was allocated before, the allocator and system calls. It waits only at
         // the barriers of its laps, and locks only its own bench.
         let (sample, timed) = unsafe {
@@ -148,17 +149,17 @@ impl<'a> EntryRunner<'a> {
         let is_whole =
             phases.iter().all(|phase| phase.completed_files == task.files * benches.len() as u64);
         if ends_early && !is_whole {
-            return Err(Ending::CutShort);
+            return Err(EarlyEnd::CutShort);
         }
-        Ok(EntryTurn { sample, phases })
+        Ok(EntryTurnResult { sample, phases })
     }
 }
 
 /// Returns the reason why a turn ended early.
-fn ended(error: TeamError) -> Ending {
+fn ended(error: TeamError) -> EarlyEnd {
     match error {
-        TeamError::Interrupted => Ending::CutShort,
-        error => Ending::Failed(error.into()),
+        TeamError::Interrupted => EarlyEnd::CutShort,
+        error => EarlyEnd::Failed(error.into()),
     }
 }
 
@@ -191,7 +192,7 @@ fn carry_out(
     task: &EntryTask,
     member: &Member<'_>,
     laps: &mut Laps<'_>,
-    shared: &SharedFlags,
+    shared: &SharedWorkerState,
     is_process: bool,
 ) -> Vec<WorkerPhase> {
     let counts = is_process || member.index == 0;
@@ -221,7 +222,10 @@ fn carry_out(
 }
 
 /// Combines the reports of all workers into one result per operation.
-fn joined(task: &EntryTask, all: Vec<Vec<WorkerPhase>>) -> Result<Vec<EntryPhase>, Failure> {
+fn joined(
+    task: &EntryTask,
+    all: Vec<Vec<WorkerPhase>>,
+) -> Result<Vec<EntryOperationResult>, Failure> {
     let mut phases = Vec::new();
     for (number, operation) in task.operations.iter().enumerate() {
         let mut completed_files = 0;
@@ -237,7 +241,12 @@ fn joined(task: &EntryTask, all: Vec<Vec<WorkerPhase>>) -> Result<Vec<EntryPhase
             };
         }
         let latencies = LatencyHistogram::from_pairs(&latencies).pairs();
-        phases.push(EntryPhase { operation: *operation, completed_files, latencies, read_bytes });
+        phases.push(EntryOperationResult {
+            operation: *operation,
+            completed_files,
+            latencies,
+            read_bytes,
+        });
     }
     Ok(phases)
 }
@@ -247,7 +256,7 @@ fn joined(task: &EntryTask, all: Vec<Vec<WorkerPhase>>) -> Result<Vec<EntryPhase
 /// # Errors
 ///
 /// Fails if this process may not write to `DROP_CACHES`.
-pub fn check_drop() -> Result<(), Failure> {
+pub fn check_cache_drop() -> Result<(), Failure> {
     File::options().write(true).open(DROP_CACHES).map(drop).map_err(cannot_drop)
 }
 
@@ -266,7 +275,7 @@ fn cannot_drop(cause: io::Error) -> Failure {
 
 /// Returns the bytes that the kernel has read from devices for this process.
 fn read_bytes() -> Option<u64> {
-    crate::counters::Counters::read_process(&SysRoot::live()).read_bytes()
+    crate::counters::IoCounters::read_process(&SysRoot::live()).read_bytes()
 }
 
 /// Returns the increase of [`read_bytes`].

@@ -6,19 +6,19 @@
 
 mod shared;
 
-pub(crate) use shared::SharedFlags;
+pub(crate) use shared::SharedWorkerState;
 
 use crate::clock::Clock;
-use crate::counters::{Counters, DeviceShare};
+use crate::counters::{DeviceShare, IoCounters};
 use crate::latency::LatencyHistogram;
 use crate::operation::Operation;
-use crate::pass::{FileBench, Pass, PassEnd, PassResult};
+use crate::pass::{FileBench, FilePass, FilePassResult, PassEnd};
 use crate::task::CellSize;
 use crate::task::Task;
 use crate::volume::Volume;
 use nodegauge_machine::SysRoot;
 use nodegauge_measure::Failure;
-use nodegauge_team::{Interrupt, Member, WorkerPool};
+use nodegauge_team::{InterruptCheck, Member, WorkerPool};
 use serde::{Deserialize, Serialize};
 use std::cell::Cell;
 use std::sync::atomic::Ordering;
@@ -80,11 +80,11 @@ pub struct WorkerFigures {
 /// Report of a worker on an operation.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct WorkerReport {
-    pub(crate) result: PassResult,
+    pub(crate) result: FilePassResult,
     latencies: Vec<(u64, u64)>,
     /// Increase of the kernel's counters for the process of the worker; zero if the counters of the parent include
     /// it.
-    pub(crate) rise: Counters,
+    pub(crate) rise: IoCounters,
 }
 
 /// Interval at which the parent checks for interrupts and for dead workers.
@@ -96,7 +96,7 @@ type Message = Result<WorkerReport, Failure>;
 /// Guard that registers a worker as ready when it is dropped. If the worker fails or panics early, the other workers
 /// therefore do not wait for it.
 struct Arrival<'a> {
-    shared: &'a SharedFlags,
+    shared: &'a SharedWorkerState,
     count: usize,
     has_arrived: Cell<bool>,
 }
@@ -124,7 +124,7 @@ impl WorkerTask<'_> {
     pub(crate) fn run(
         &self,
         benches: &mut [FileBench],
-        shared: &SharedFlags,
+        shared: &SharedWorkerState,
         interrupted: &dyn Fn() -> bool,
     ) -> Result<(Vec<WorkerReport>, Option<u64>), Failure> {
         shared.reset();
@@ -145,7 +145,7 @@ impl WorkerTask<'_> {
             }
             false
         };
-        let interrupt = Interrupt::when(&mut ask).every(CHECK_INTERVAL);
+        let interrupt = InterruptCheck::when(&mut ask).every(CHECK_INTERVAL);
         // SAFETY: a worker uses only memory that was allocated before, the allocator and system calls. It waits only
         // for flags, and locks only its own bench.
         let messages: Vec<Message> = unsafe {
@@ -170,13 +170,13 @@ impl WorkerTask<'_> {
         &self,
         bench: &mut FileBench,
         member: &Member<'_>,
-        shared: &SharedFlags,
+        shared: &SharedWorkerState,
     ) -> Result<WorkerReport, Failure> {
         let root = SysRoot::live();
         let nowhere = Volume::default();
-        let before = Counters::read(&root, &nowhere);
+        let before = IoCounters::read(&root, &nowhere);
         let report = self.carry_out(bench, member, shared);
-        let rise = Counters::read(&root, &nowhere).since(&before);
+        let rise = IoCounters::read(&root, &nowhere).since(&before);
         report.map(|report| WorkerReport { rise, ..report })
     }
 
@@ -186,7 +186,7 @@ impl WorkerTask<'_> {
         &self,
         bench: &mut FileBench,
         member: &Member<'_>,
-        shared: &SharedFlags,
+        shared: &SharedWorkerState,
     ) -> Result<WorkerReport, Failure> {
         let arrived = Arrival { shared, count: member.count, has_arrived: Cell::new(false) };
         let start = || {
@@ -212,15 +212,15 @@ impl WorkerTask<'_> {
     fn pass(
         &self,
         bench: &mut FileBench,
-        shared: &SharedFlags,
+        shared: &SharedWorkerState,
         interrupted: &dyn Fn() -> bool,
         start: &dyn Fn(),
     ) -> Result<WorkerReport, Failure> {
         let Self { operation, task, limit, deadline, .. } = *self;
         let stop = &shared.stop;
-        let pass = Pass { operation, task, limit, deadline, stop, interrupted, start };
+        let pass = FilePass { operation, task, limit, deadline, stop, interrupted, start };
         let result = bench.run(&pass)?;
-        Ok(WorkerReport { result, latencies: bench.latency.pairs(), rise: Counters::default() })
+        Ok(WorkerReport { result, latencies: bench.latency.pairs(), rise: IoCounters::default() })
     }
 }
 

@@ -1,4 +1,4 @@
-//! Flags that the workers share in memory, both for threads and for processes.
+//! State that the workers share in memory, both for threads and for processes.
 
 use crate::clock::Clock;
 use nodegauge_os::{Mapping, SharedBytes, SysError};
@@ -6,7 +6,7 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Shared state of the workers. The last three fields are flags, which are set if they are not zero.
-pub(crate) struct Flags {
+pub(crate) struct WorkerState {
     /// Number of workers that are ready or have failed.
     arrived: AtomicU64,
     /// Time at which all workers were released, in ticks of the clock.
@@ -20,25 +20,25 @@ pub(crate) struct Flags {
 }
 
 // SAFETY: the structure contains only atomic integers, for which all bytes are valid.
-unsafe impl SharedBytes for Flags {}
+unsafe impl SharedBytes for WorkerState {}
 
-/// Flags in memory that parent and child processes share after a fork.
-pub(crate) struct SharedFlags(Mapping);
+/// State of the workers in memory that parent and child processes share after a fork.
+pub(crate) struct SharedWorkerState(Mapping);
 
-impl SharedFlags {
+impl SharedWorkerState {
     pub(crate) fn new() -> Result<Self, SysError> {
-        Mapping::shared(size_of::<Flags>()).map(Self)
+        Mapping::shared(size_of::<WorkerState>()).map(Self)
     }
 }
 
-impl Deref for SharedFlags {
-    type Target = Flags;
-    fn deref(&self) -> &Flags {
+impl Deref for SharedWorkerState {
+    type Target = WorkerState;
+    fn deref(&self) -> &WorkerState {
         self.0.view(0)
     }
 }
 
-impl Flags {
+impl WorkerState {
     pub(crate) fn reset(&self) {
         for flag in [&self.arrived, &self.released, &self.go, &self.stop, &self.end] {
             flag.store(0, Ordering::SeqCst);

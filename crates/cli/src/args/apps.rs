@@ -3,11 +3,11 @@
 // Doc comments in this module are help texts; brackets in them are syntax, not links.
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
-use super::values::{count, fraction, time_between};
-use super::{CommonArgs, PlacementArgs, budgets, examples};
+use super::values::{parse_fraction, parse_time_between, parse_whole_number};
+use super::{MeasuringArgs, PlacementArgs, budgets, examples};
 use clap::{Args as ClapArgs, Subcommand};
 use nodegauge_apps::hpcg::{GridPoints, HpcgPlan};
-use nodegauge_apps::iccg::{IccgOptions, Method, Storage};
+use nodegauge_apps::iccg::{IccgMethod, IccgOptions, MatrixFormat};
 use nodegauge_apps::sweep::WorkersAxis;
 use nodegauge_apps::trapezoid::TrapezoidPlan;
 use nodegauge_measure::SyntaxError;
@@ -71,33 +71,33 @@ pub(crate) struct AppSweepArgs {
 
 /// Arguments of `apps trapezoid`.
 #[derive(Debug, Clone, ClapArgs)]
-#[command(mut_arg("budget", budgets::default_time(TrapezoidPlan::BUDGET)))]
+#[command(mut_arg("budget", budgets::add_default_time(TrapezoidPlan::BUDGET)))]
 pub(crate) struct TrapezoidArgs {
     /// Numbers of intervals [default: 1e6,1e7,1e9]
-    #[arg(long = "n", value_name = "COUNTS", value_delimiter = ',', value_parser = count, help_heading = "What")]
+    #[arg(long = "n", value_name = "COUNTS", value_delimiter = ',', value_parser = parse_whole_number, help_heading = "What")]
     pub(crate) points: Vec<u64>,
     #[command(flatten)]
     pub(crate) placement: PlacementArgs,
     #[command(flatten)]
     pub(crate) ranks: AppRankArgs,
     #[command(flatten)]
-    pub(crate) common: CommonArgs,
+    pub(crate) common: MeasuringArgs,
 }
 
 /// Arguments of `apps iccg`.
 #[derive(Debug, Clone, ClapArgs)]
-#[command(mut_arg("budget", budgets::default_time(IccgOptions::BUDGET)))]
+#[command(mut_arg("budget", budgets::add_default_time(IccgOptions::BUDGET)))]
 pub(crate) struct IccgArgs {
     /// Hexahedra along x, y, z [default: a cube whose matrix is four times the last-level caches]
     #[arg(long, value_name = "NX,NY,NZ", value_parser = elements, help_heading = "What")]
-    pub(crate) elements: Option<Elements>,
+    pub(crate) elements: Option<MeshElements>,
     /// Block-IC(0) with this ordering: multicolour, cm-rcm, rcm, natural, domain (no coupling between the domains
     /// of threads); or diagonal
     #[arg(long, value_name = "NAME", default_value = "domain", help_heading = "What")]
-    pub(crate) preconditioner: Method,
+    pub(crate) preconditioner: IccgMethod,
     /// Storage of the matrix: bcsr, sell [default: the faster one]
     #[arg(long, value_name = "NAME", help_heading = "What")]
-    pub(crate) storage: Option<Storage>,
+    pub(crate) storage: Option<MatrixFormat>,
     /// Relative residual (norm of residual / norm of right-hand side) at which the solver stops
     #[arg(long, value_name = "X", default_value = "1e-8", help_heading = "What")]
     pub(crate) tolerance: f64,
@@ -105,7 +105,7 @@ pub(crate) struct IccgArgs {
     #[arg(long, value_name = "N", default_value = "10000", help_heading = "What")]
     pub(crate) iterations: usize,
     /// Maximum share of the available memory to use
-    #[arg(long, value_name = "SHARE", default_value = "0.8", value_parser = fraction, help_heading = "What")]
+    #[arg(long, value_name = "SHARE", default_value = "0.8", value_parser = parse_fraction, help_heading = "What")]
     pub(crate) memory_fraction: f64,
     #[command(flatten)]
     pub(crate) placement: PlacementArgs,
@@ -114,12 +114,12 @@ pub(crate) struct IccgArgs {
     #[command(flatten)]
     pub(crate) sweep: AppSweepArgs,
     #[command(flatten)]
-    pub(crate) common: CommonArgs,
+    pub(crate) common: MeasuringArgs,
 }
 
 /// Arguments of `apps hpcg`.
 #[derive(Debug, Clone, ClapArgs)]
-#[command(mut_arg("budget", budgets::default_time(HpcgPlan::BUDGET)))]
+#[command(mut_arg("budget", budgets::add_default_time(HpcgPlan::BUDGET)))]
 pub(crate) struct HpcgArgs {
     /// Points of the domain of each thread or rank: N or NX,NY,NZ, multiples of 8 [default: 104]
     #[arg(long, value_name = "POINTS", value_parser = grid, help_heading = "What")]
@@ -128,7 +128,7 @@ pub(crate) struct HpcgArgs {
     #[arg(long, hide = true)]
     pub(crate) rules: bool,
     /// Maximum share of the available memory to use
-    #[arg(long, value_name = "SHARE", default_value = "0.5", value_parser = fraction, help_heading = "What")]
+    #[arg(long, value_name = "SHARE", default_value = "0.5", value_parser = parse_fraction, help_heading = "What")]
     pub(crate) memory_fraction: f64,
     /// Also run this xhpcg under MPI for comparison, one rank per domain
     #[arg(long, value_name = "PROGRAM", help_heading = "Reference programs")]
@@ -149,19 +149,19 @@ pub(crate) struct HpcgArgs {
     #[command(flatten)]
     pub(crate) sweep: AppSweepArgs,
     #[command(flatten)]
-    pub(crate) common: CommonArgs,
+    pub(crate) common: MeasuringArgs,
 }
 
 /// Parses the duration of xhpcg's timed phase, which is a whole number of seconds.
 fn phase(text: &str) -> Result<Duration, SyntaxError> {
-    time_between(1.0, 86_400.0, text)
+    parse_time_between(1.0, 86_400.0, text)
 }
 
 /// Numbers of elements along x, y and z.
-pub(crate) type Elements = [usize; 3];
+pub(crate) type MeshElements = [usize; 3];
 
 /// Parses the numbers of elements along three axes, such as `60,60,60`.
-fn elements(text: &str) -> Result<Elements, SyntaxError> {
+fn elements(text: &str) -> Result<MeshElements, SyntaxError> {
     let mut cursor = Cursor::new("elements", "--elements 60,60,60", text);
     let x = axis_count(&mut cursor, "expected the elements along x")?;
     cursor.expect(',', "expected ',' and the elements along y")?;

@@ -3,12 +3,12 @@
 // Doc comments in this module are help texts; brackets in them are syntax, not links.
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
-use super::values::fraction;
-use super::{CommonArgs, PlacementArgs, budgets};
+use super::values::parse_fraction;
+use super::{MeasuringArgs, PlacementArgs, budgets};
 use clap::Args as ClapArgs;
 use nodegauge_arena::RequestedPages;
 use nodegauge_kernels::size::SizeSpec;
-use nodegauge_kernels::{Element, Kernel, Prefetch, SideBySide, Stores};
+use nodegauge_kernels::{Element, Kernel, Prefetch, SideBySidePages, Stores};
 use nodegauge_measure::{Fraction, UnknownName};
 use nodegauge_stream::ArrayOptions;
 use nodegauge_stream::ablation::AblationPlan;
@@ -16,14 +16,14 @@ use std::str::FromStr;
 
 /// Arguments of `explain`.
 #[derive(Debug, Clone, ClapArgs)]
-#[command(mut_arg("budget", budgets::default_time(AblationPlan::BUDGET)))]
+#[command(mut_arg("budget", budgets::add_default_time(AblationPlan::BUDGET)))]
 pub(crate) struct ExplainArgs {
     #[command(flatten)]
     pub(crate) placement: PlacementArgs,
     #[command(flatten)]
     pub(crate) arrays: ArrayArgs,
     #[command(flatten)]
-    pub(crate) common: CommonArgs,
+    pub(crate) common: MeasuringArgs,
 }
 
 /// Options for kernels and their arrays.
@@ -43,7 +43,7 @@ pub(crate) struct ArrayArgs {
     )]
     pub(crate) size: SizeSpec,
     /// Maximum share of the available memory for the arrays
-    #[arg(long, value_name = "SHARE", default_value = "0.8", value_parser = fraction, help_heading = "What")]
+    #[arg(long, value_name = "SHARE", default_value = "0.8", value_parser = parse_fraction, help_heading = "What")]
     pub(crate) memory_fraction: f64,
     /// Type of the elements: f64, f32
     #[arg(long, value_name = "TYPE", default_value = "f64", help_heading = "What")]
@@ -70,8 +70,8 @@ pub(crate) struct ArrayArgs {
     #[arg(long, value_name = "BYTES", allow_negative_numbers = true, default_value = "auto", value_parser = parse_or_auto::<Prefetch>, help_heading = "How")]
     pub(crate) prefetch: OrAuto<Prefetch>,
     /// Number of 4 KiB pages that a loop traverses at the same time, line by line: auto, 1, 2, 4, 8, ...
-    #[arg(long, value_name = "PAGES", default_value = "auto", value_parser = parse_or_auto::<SideBySide>, help_heading = "How")]
-    pub(crate) side_by_side: OrAuto<SideBySide>,
+    #[arg(long, value_name = "PAGES", default_value = "auto", value_parser = parse_or_auto::<SideBySidePages>, help_heading = "How")]
+    pub(crate) side_by_side: OrAuto<SideBySidePages>,
 }
 
 impl ArrayArgs {

@@ -1,5 +1,5 @@
 //! Default budgets in the help of `--budget`. Each struct of arguments declares the default of its command with the
-//! constant that the command uses: `#[command(mut_arg("budget", budgets::default_time(HpcgPlan::BUDGET)))]`.
+//! constant that the command uses: `#[command(mut_arg("budget", budgets::add_default_time(HpcgPlan::BUDGET)))]`.
 
 use clap::Arg;
 use std::time::Duration;
@@ -8,12 +8,12 @@ use std::time::Duration;
 pub(super) type ModeBudget = (&'static str, Duration);
 
 /// Adds a default budget to the help of `--budget`.
-pub(super) fn default_time(usual: Duration) -> impl FnOnce(Arg) -> Arg {
+pub(super) fn add_default_time(usual: Duration) -> impl FnOnce(Arg) -> Arg {
     default_in_words(in_words(usual, &[]))
 }
 
 /// Adds a default budget and the budgets of modes to the help of `--budget`.
-pub(super) fn default_times(
+pub(super) fn add_default_times(
     usual: Duration,
     modes: &[ModeBudget],
 ) -> impl FnOnce(Arg) -> Arg + use<> {

@@ -3,7 +3,7 @@
 // Doc comments in this module are help texts; brackets in them are syntax, not links.
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
-use super::values::seconds;
+use super::values::parse_seconds;
 use super::{DatabaseArgs, WhenBusy};
 use clap::Args as ClapArgs;
 use nodegauge_node::check::VerdictCodes;
@@ -38,7 +38,7 @@ pub(crate) struct CheckArgs {
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u8).range(1..=3), help_heading = "What")]
     pub(crate) level: u8,
     /// Maximum time until the verdict [default: 1, 10 or 180 s, by level]
-    #[arg(long, value_name = "TIME", value_parser = seconds, help_heading = "How long")]
+    #[arg(long, value_name = "TIME", value_parser = parse_seconds, help_heading = "How long")]
     pub(crate) deadline: Option<Duration>,
     /// Reference of the site, from fleet baseline [default: earlier runs of this node]
     #[arg(long, value_name = "FILE", help_heading = "What")]

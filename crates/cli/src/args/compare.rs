@@ -55,5 +55,5 @@ pub(crate) struct CompareArgs {
 }
 
 fn turns(text: &str) -> Result<CommandLine, SyntaxError> {
-    CommandLine::read("command", "--run 'stream --pages 4k' 'stream --pages thp'", text)
+    CommandLine::parse("command", "--run 'stream --pages 4k' 'stream --pages thp'", text)
 }

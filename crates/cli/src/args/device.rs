@@ -3,11 +3,11 @@
 // Doc comments in this module are help texts; brackets in them are syntax, not links.
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
-use super::ranks::RANKS;
-use super::values::{fraction, working_set};
-use super::{CommonArgs, budgets, examples};
+use super::ranks::RANK_OPTIONS;
+use super::values::{parse_fraction, parse_working_set};
+use super::{MeasuringArgs, budgets, examples};
 use clap::{Args as ClapArgs, Subcommand};
-use nodegauge_devices::ALL_PARTS_BUDGET;
+use nodegauge_devices::ALL_TESTS_BUDGET;
 use nodegauge_devices::curves::{DeviceCurveOptions, DeviceMix};
 use nodegauge_devices::drivers::DeviceChoice;
 use nodegauge_devices::links::{self, LinkPlan};
@@ -23,14 +23,14 @@ use std::path::PathBuf;
 /// Arguments of `device`. Without a subcommand, short versions of all device measurements run.
 #[derive(Debug, Clone, ClapArgs)]
 #[command(args_conflicts_with_subcommands = true)]
-#[command(mut_arg("budget", budgets::default_time(ALL_PARTS_BUDGET)))]
+#[command(mut_arg("budget", budgets::add_default_time(ALL_TESTS_BUDGET)))]
 pub(crate) struct DeviceArgs {
     #[command(subcommand)]
     pub(crate) part: Option<DeviceCommand>,
     #[command(flatten)]
     pub(crate) selection: DeviceSelectionArgs,
     #[command(flatten)]
-    pub(crate) common: CommonArgs,
+    pub(crate) common: MeasuringArgs,
 }
 
 /// Commands of `device`.
@@ -75,7 +75,7 @@ pub(crate) struct DeviceSelectionArgs {
 #[group(conflicts_with_all = [
     "threads", "places", "bind", "per_cache", "cores", "numa", "offset", "stores", "pages", "prefetch", "side_by_side",
     "axes", "tune", "untuned", "source", "choices", "stream_text", "show",
-], conflicts_with_all = RANKS)]
+], conflicts_with_all = RANK_OPTIONS)]
 pub(crate) struct OnDeviceArgs {
     /// Measure GPUs and other accelerators instead of the node's memory: all, or driver and number, e.g.
     /// cuda:0,opencl:1 (see nodegauge device stream)
@@ -85,7 +85,7 @@ pub(crate) struct OnDeviceArgs {
 
 /// Arguments of `device stream`.
 #[derive(Debug, Clone, ClapArgs)]
-#[command(mut_arg("budget", budgets::default_time(DeviceStreamOptions::BUDGET)))]
+#[command(mut_arg("budget", budgets::add_default_time(DeviceStreamOptions::BUDGET)))]
 pub(crate) struct DeviceStreamArgs {
     #[command(flatten)]
     pub(crate) selection: DeviceSelectionArgs,
@@ -102,7 +102,7 @@ pub(crate) struct DeviceStreamArgs {
     )]
     pub(crate) size: SizeSpec,
     /// Maximum share of the device's free memory for the arrays
-    #[arg(long, value_name = "SHARE", default_value = "0.8", value_parser = fraction, help_heading = "What")]
+    #[arg(long, value_name = "SHARE", default_value = "0.8", value_parser = parse_fraction, help_heading = "What")]
     pub(crate) memory_fraction: f64,
     /// Types of the elements: f64, f32 [default: f64]
     #[arg(long, value_name = "TYPES", value_delimiter = ',', help_heading = "What")]
@@ -114,12 +114,12 @@ pub(crate) struct DeviceStreamArgs {
     #[arg(long, value_name = "PROGRAM", help_heading = "Reference programs")]
     pub(crate) babelstream: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) common: CommonArgs,
+    pub(crate) common: MeasuringArgs,
 }
 
 /// Arguments of `device links`.
 #[derive(Debug, Clone, ClapArgs)]
-#[command(mut_arg("budget", budgets::default_time(LinkPlan::BUDGET)))]
+#[command(mut_arg("budget", budgets::add_default_time(LinkPlan::BUDGET)))]
 pub(crate) struct DeviceLinkArgs {
     #[command(flatten)]
     pub(crate) selection: DeviceSelectionArgs,
@@ -130,12 +130,12 @@ pub(crate) struct DeviceLinkArgs {
     #[arg(long, value_name = "PROGRAM", help_heading = "Reference programs")]
     pub(crate) nvbandwidth: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) common: CommonArgs,
+    pub(crate) common: MeasuringArgs,
 }
 
 /// Arguments of `device peaks`.
 #[derive(Debug, Clone, ClapArgs)]
-#[command(mut_arg("budget", budgets::default_time(PeakPlan::BUDGET)))]
+#[command(mut_arg("budget", budgets::add_default_time(PeakPlan::BUDGET)))]
 pub(crate) struct DevicePeakArgs {
     #[command(flatten)]
     pub(crate) selection: DeviceSelectionArgs,
@@ -143,12 +143,12 @@ pub(crate) struct DevicePeakArgs {
     #[arg(long, value_name = "TYPES", value_delimiter = ',', help_heading = "What")]
     pub(crate) element: Vec<Element>,
     #[command(flatten)]
-    pub(crate) common: CommonArgs,
+    pub(crate) common: MeasuringArgs,
 }
 
 /// Arguments of `device curves`.
 #[derive(Debug, Clone, ClapArgs)]
-#[command(mut_arg("budget", budgets::default_time(DeviceCurveOptions::BUDGET)))]
+#[command(mut_arg("budget", budgets::add_default_time(DeviceCurveOptions::BUDGET)))]
 pub(crate) struct DeviceCurveArgs {
     #[command(flatten)]
     pub(crate) selection: DeviceSelectionArgs,
@@ -160,10 +160,10 @@ pub(crate) struct DeviceCurveArgs {
     pub(crate) mixes: Vec<DeviceMix>,
     /// Size of the pointer chain and of each of the three arrays, e.g. 256MiB [default: 4 x last-level cache, at least
     /// 64MiB]
-    #[arg(long, value_name = "SIZE", value_parser = working_set, help_heading = "What")]
+    #[arg(long, value_name = "SIZE", value_parser = parse_working_set, help_heading = "What")]
     pub(crate) size: Option<Bytes>,
     #[command(flatten)]
-    pub(crate) common: CommonArgs,
+    pub(crate) common: MeasuringArgs,
 }
 
 /// Parses a size for `--sizes`, in bytes or with a unit.

@@ -52,7 +52,7 @@ mod tests {
         for line in &lines {
             assert!(line.starts_with(format!("nodegauge {path}").trim_end()), "{line}");
             assert!(line.len() <= MAX_WIDTH, "{line}: wrapped at 80 columns");
-            let words = CommandLine::read("command", "", line).unwrap();
+            let words = CommandLine::parse("command", "", line).unwrap();
             let matches = crate::args::command().try_get_matches_from(words.words());
             assert!(matches.is_ok(), "{line}: {matches:?}");
         }

@@ -4,12 +4,12 @@
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
 use super::history::RunFilterArgs;
-use super::values::{seconds, time_between};
+use super::values::{parse_seconds, parse_time_between};
 use super::{DatabaseArgs, examples};
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 use nodegauge_fleet::reference::Reference;
 use nodegauge_fleet::script::FleetTool;
-use nodegauge_history::Moment;
+use nodegauge_history::DayOrSecond;
 use nodegauge_measure::{Failure, SyntaxError};
 use nodegauge_toolchain::mpi::HostList;
 use std::path::{Path, PathBuf};
@@ -184,7 +184,7 @@ pub(crate) enum EarlierRecords {
     /// Folder, file or standard input.
     Path(PathBuf),
     /// Saved runs until this time.
-    Saved(Moment),
+    Saved(DayOrSecond),
 }
 
 /// Parses the location of earlier records. An existing path is a path, even if its name looks like a date. Any other
@@ -230,7 +230,7 @@ impl RunArgs {
 
 /// Parses the time limit of a job.
 fn job_time(text: &str) -> Result<Duration, SyntaxError> {
-    time_between(60.0, 600_000.0, text)
+    parse_time_between(60.0, 600_000.0, text)
 }
 
 /// Arguments of `fleet run`.
@@ -266,7 +266,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "MINUTES", value_parser = clap::value_parser!(u32).range(1..=10_000), conflicts_with = "time_limit", hide = true)]
     pub(crate) minutes: Option<u32>,
     /// Stop after this time; jobs in the queue stay there
-    #[arg(long, value_name = "TIME", value_parser = seconds, help_heading = "How long")]
+    #[arg(long, value_name = "TIME", value_parser = parse_seconds, help_heading = "How long")]
     pub(crate) deadline: Option<Duration>,
     /// Measure slow nodes again until this many runs agree
     #[arg(long, value_name = "N", default_value = "2", value_parser = clap::value_parser!(u32).range(1..=10), help_heading = "How")]

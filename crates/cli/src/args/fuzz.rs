@@ -21,7 +21,7 @@ fn mutated_command_line_is_parsed_or_refused_briefly() {
     .unwrap();
     let lines = contract.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
     let read = |line: &str| {
-        let words = CommandLine::read("command", "", line.split(" | ").next().unwrap()).unwrap();
+        let words = CommandLine::parse("command", "", line.split(" | ").next().unwrap()).unwrap();
         words.words().iter().map(|word| word.as_bytes().to_vec()).collect::<Vec<_>>()
     };
     let seeds: Vec<Vec<Vec<u8>>> = lines.map(read).collect();

@@ -309,7 +309,7 @@ mod tests {
 
     /// Returns the message and the hint of the failure for a command line.
     fn refused(line: &str) -> (String, String) {
-        let words = CommandLine::read("command", "", line).unwrap();
+        let words = CommandLine::parse("command", "", line).unwrap();
         let error = command().try_get_matches_from(words.words()).unwrap_err();
         let failure = failure(&error, words.words()).unwrap();
         (failure.message.clone(), failure.hint.unwrap_or_default())

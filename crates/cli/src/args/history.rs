@@ -4,12 +4,12 @@
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
 use super::stream::ShowArgs;
-use super::values::label;
+use super::values::parse_label;
 use super::{DatabaseArgs, DocumentArgs, examples};
 use crate::gauges::{self, GAUGES};
 use clap::{Args as ClapArgs, Subcommand};
-use nodegauge_gauge::readers::{self, KnownRun};
-use nodegauge_history::{Moment, RunFilter};
+use nodegauge_gauge::readers::{self, GivenRunProperties};
+use nodegauge_history::{DayOrSecond, RunFilter};
 use nodegauge_machine::DimmSpec;
 use nodegauge_measure::grammar::Cursor;
 use nodegauge_measure::{Bytes, SyntaxError};
@@ -68,7 +68,7 @@ pub(crate) enum HistoryCommand {
         #[arg(required = true)]
         files: Vec<PathBuf>,
         /// Put a label on the records (repeatable), e.g. --label nps=4
-        #[arg(long, value_name = "KEY=VALUE", value_parser = label)]
+        #[arg(long, value_name = "KEY=VALUE", value_parser = parse_label)]
         label: Vec<(String, String)>,
         /// Host on which the other programs ran
         #[arg(long, value_name = "NAME")]
@@ -86,7 +86,7 @@ pub(crate) enum HistoryCommand {
         /// Identifier or its prefix, latest, latest~1, or a label
         run: String,
         /// Label to set
-        #[arg(value_name = "KEY=VALUE", value_parser = label)]
+        #[arg(value_name = "KEY=VALUE", value_parser = parse_label)]
         label: (String, String),
         #[command(flatten)]
         db: DatabaseArgs,
@@ -168,8 +168,8 @@ fn element(text: &str) -> Result<Element, SyntaxError> {
 
 impl ImportedRun {
     /// Returns the properties that the user gave.
-    pub(crate) fn known(&self) -> KnownRun {
-        KnownRun {
+    pub(crate) fn given_properties(&self) -> GivenRunProperties {
+        GivenRunProperties {
             element: self.element.map(|element| Bytes(element.bytes())),
             elements: self.size,
             threads: self.threads,
@@ -185,9 +185,9 @@ impl ImportedRun {
 pub(crate) struct RunFilterArgs {
     /// Only runs with figures of this gauge or test, e.g. files, stream, hpl, mpi
     #[arg(long, value_name = "NAME", value_parser = gauges::find_tests, help_heading = "What")]
-    pub(crate) gauge: Option<gauges::Tests>,
+    pub(crate) gauge: Option<gauges::SelectedTests>,
     /// Only runs with this label (repeatable: only runs with all given labels)
-    #[arg(long, value_name = "KEY=VALUE", value_parser = label, help_heading = "What")]
+    #[arg(long, value_name = "KEY=VALUE", value_parser = parse_label, help_heading = "What")]
     pub(crate) label: Vec<(String, String)>,
     /// Only runs on this host
     #[arg(long, value_name = "NAME", help_heading = "What")]
@@ -195,10 +195,10 @@ pub(crate) struct RunFilterArgs {
     /// Only runs since this time: a date or time (RFC 3339, UTC unless an offset is given), or an age: 2d,
     /// 12h
     #[arg(long, value_name = "WHEN", help_heading = "What")]
-    pub(crate) since: Option<Moment>,
+    pub(crate) since: Option<DayOrSecond>,
     /// Only runs until this time; a date includes the whole day
     #[arg(long, value_name = "WHEN", help_heading = "What")]
-    pub(crate) until: Option<Moment>,
+    pub(crate) until: Option<DayOrSecond>,
 }
 
 impl RunFilterArgs {

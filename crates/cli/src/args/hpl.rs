@@ -1,8 +1,8 @@
 //! The arguments of `hpl`.
 
 use super::plan::PlanForArgs;
-use super::values::fraction_up_to;
-use super::{CommonArgs, HostsArgs, PlacementArgs, budgets};
+use super::values::parse_fraction_up_to;
+use super::{HostsArgs, MeasuringArgs, PlacementArgs, budgets};
 use clap::Args as ClapArgs;
 use nodegauge_measure::{FlopsPerSec, SyntaxError};
 use nodegauge_toolchain::CommandLine;
@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 /// Arguments of `hpl`.
 #[derive(Debug, Clone, ClapArgs)]
-#[command(mut_arg("budget", budgets::default_time(nodegauge_compute::options::BUDGET)))]
+#[command(mut_arg("budget", budgets::add_default_time(nodegauge_compute::options::BUDGET)))]
 pub(crate) struct HplArgs {
     /// Order of the system [default: the largest whose predicted time is within the budget]
     #[arg(long, short = 'N', visible_alias = "size", value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "What")]
@@ -21,7 +21,7 @@ pub(crate) struct HplArgs {
     #[arg(long, conflicts_with = "order", help_heading = "What")]
     pub(crate) full: bool,
     /// Share of the available memory for --full
-    #[arg(long, value_name = "F", value_parser = fraction, default_value = "0.8", help_heading = "What")]
+    #[arg(long, value_name = "F", value_parser = parse_fraction, default_value = "0.8", help_heading = "What")]
     pub(crate) memory_fraction: f64,
     /// Panel width NB: one value, or candidates to choose from [default: a search]
     #[arg(long, value_name = "NB", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=4096), help_heading = "What")]
@@ -50,18 +50,18 @@ pub(crate) struct HplArgs {
     #[arg(long, help_heading = "Output")]
     pub(crate) hpl_text: bool,
     #[command(flatten)]
-    pub(crate) real: RealArgs,
+    pub(crate) real: XhplArgs,
     #[command(flatten)]
     pub(crate) placement: PlacementArgs,
     #[command(flatten)]
     pub(crate) on_hosts: HostsArgs,
     #[command(flatten)]
-    pub(crate) common: CommonArgs,
+    pub(crate) common: MeasuringArgs,
 }
 
 /// Options that run the original HPL program for comparison, or write its input file.
 #[derive(Debug, Clone, ClapArgs)]
-pub(crate) struct RealArgs {
+pub(crate) struct XhplArgs {
     /// Also run this xhpl or hpcc under MPI for comparison
     #[arg(long, value_name = "PROGRAM", help_heading = "Reference programs")]
     pub(crate) xhpl: Option<PathBuf>,
@@ -84,6 +84,6 @@ pub(crate) struct RealArgs {
 }
 
 /// Parses a share above 0 and at most 0.95; the operating system needs the rest.
-fn fraction(text: &str) -> Result<f64, SyntaxError> {
-    fraction_up_to(0.95, text)
+fn parse_fraction(text: &str) -> Result<f64, SyntaxError> {
+    parse_fraction_up_to(0.95, text)
 }

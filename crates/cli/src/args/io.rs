@@ -1,6 +1,6 @@
 //! Options of `io`.
 
-use super::{CommonArgs, budgets};
+use super::{MeasuringArgs, budgets};
 use clap::Args as ClapArgs;
 use nodegauge_files::metadata::{DirectoryLayout, MetadataPlan};
 use nodegauge_files::{
@@ -40,7 +40,7 @@ const DATA_OPTIONS: [&str; 23] = [
 
 /// Arguments of `io`.
 #[derive(Debug, Clone, ClapArgs)]
-#[command(mut_arg("budget", budgets::default_times(FilesOptions::BUDGET, &[("--quick", FilesOptions::QUICK_BUDGET), ("--metadata", MetadataPlan::BUDGET)])))]
+#[command(mut_arg("budget", budgets::add_default_times(FilesOptions::BUDGET, &[("--quick", FilesOptions::QUICK_BUDGET), ("--metadata", MetadataPlan::BUDGET)])))]
 pub(crate) struct IoArgs {
     /// Folder to measure (repeatable) [default: .]
     ///
@@ -156,7 +156,7 @@ pub(crate) struct IoArgs {
     #[arg(long, help_heading = "How")]
     pub(crate) verify: bool,
     /// Stop each operation after this time, even before the end of the file
-    #[arg(long = "time-limit", visible_alias = "runtime", value_name = "TIME", value_parser = super::values::seconds, help_heading = "How long")]
+    #[arg(long = "time-limit", visible_alias = "runtime", value_name = "TIME", value_parser = super::values::parse_seconds, help_heading = "How long")]
     pub(crate) runtime: Option<Duration>,
     /// Also run this iozone, interleaved with nodegauge
     ///
@@ -184,5 +184,5 @@ pub(crate) struct IoArgs {
     #[arg(long, value_name = "FILE", help_heading = "Rarely needed")]
     pub(crate) surface: Option<String>,
     #[command(flatten)]
-    pub(crate) common: CommonArgs,
+    pub(crate) common: MeasuringArgs,
 }

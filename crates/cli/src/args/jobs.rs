@@ -3,7 +3,7 @@
 // Doc comments in this module are help texts; brackets in them are syntax, not links.
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
-use super::values::{seconds_from, time_between};
+use super::values::{parse_seconds_from, parse_time_between};
 use clap::Args as ClapArgs;
 use nodegauge_analysis::expect::Expectation;
 use nodegauge_measure::SyntaxError;
@@ -48,10 +48,10 @@ pub(crate) struct WhereArgs {
 
 /// Parses the time between the first and the last reading.
 fn window(text: &str) -> Result<Duration, SyntaxError> {
-    seconds_from(0.01, text)
+    parse_seconds_from(0.01, text)
 }
 
 /// Parses a time limit, which may be zero.
 fn pages_time(text: &str) -> Result<Duration, SyntaxError> {
-    time_between(0.0, 1e6, text)
+    parse_time_between(0.0, 1e6, text)
 }

@@ -3,8 +3,8 @@
 // Doc comments in this module are help texts; brackets in them are syntax, not links.
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
-use super::values::{fraction, working_set};
-use super::{CommonArgs, HostsArgs, OrAuto, PlacementArgs, budgets, examples, parse_or_auto};
+use super::values::{parse_fraction, parse_working_set};
+use super::{HostsArgs, MeasuringArgs, OrAuto, PlacementArgs, budgets, examples, parse_or_auto};
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 use nodegauge_arena::RequestedPages;
 use nodegauge_curves::{ChaseOrder, CurvePlan, Locality, Mix, NodeChoice};
@@ -69,7 +69,7 @@ pub(crate) enum MemoryCommand {
 
 /// Options for memory and time, with the default budget of one curve.
 #[derive(Debug, Clone, ClapArgs)]
-#[command(mut_arg("budget", budgets::default_time(CurvePlan::BUDGET)))]
+#[command(mut_arg("budget", budgets::add_default_time(CurvePlan::BUDGET)))]
 pub(crate) struct MemoryArgs {
     #[command(flatten)]
     pub(crate) untimed: UntimedMemoryArgs,
@@ -79,16 +79,16 @@ pub(crate) struct MemoryArgs {
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct UntimedMemoryArgs {
     /// Largest working set, all threads together, e.g. 256MiB [default: 4 x the last-level caches]
-    #[arg(long, value_name = "SIZE", value_parser = working_set, help_heading = "What")]
+    #[arg(long, value_name = "SIZE", value_parser = parse_working_set, help_heading = "What")]
     pub(crate) size: Option<Bytes>,
     /// Maximum share of the available memory to use
-    #[arg(long, value_name = "SHARE", default_value = "0.5", value_parser = fraction, help_heading = "What")]
+    #[arg(long, value_name = "SHARE", default_value = "0.5", value_parser = parse_fraction, help_heading = "What")]
     pub(crate) memory_fraction: f64,
     /// Pages: auto, 4k, thp, 2m, 1g
     #[arg(long, value_name = "KIND", default_value = "auto", value_parser = parse_or_auto::<RequestedPages>, help_heading = "How")]
     pub(crate) pages: OrAuto<RequestedPages>,
     #[command(flatten)]
-    pub(crate) common: CommonArgs,
+    pub(crate) common: MeasuringArgs,
 }
 
 /// Arguments of `memory ladder`, `memory mix` and `memory scaling`.
@@ -102,7 +102,7 @@ pub(crate) struct CurveArgs {
 
 /// Options for the order of a pointer chase.
 #[derive(Debug, Clone, Copy, ClapArgs)]
-pub(crate) struct OrderArgs {
+pub(crate) struct ChaseOrderArgs {
     /// Order of a pointer chase: random in the whole set, or in one block after another, e.g. 256KiB
     ///
     /// A chase over the whole working set changes the page at almost every step. A chase that finishes a block before
@@ -114,7 +114,7 @@ pub(crate) struct OrderArgs {
     pub(crate) stride: u32,
 }
 
-impl OrderArgs {
+impl ChaseOrderArgs {
     pub(crate) fn order(self) -> ChaseOrder {
         ChaseOrder { stride: self.stride as usize, locality: self.locality }
     }
@@ -135,7 +135,7 @@ pub(crate) struct ChaseArgs {
     #[command(flatten)]
     pub(crate) placement: PlacementArgs,
     #[command(flatten)]
-    pub(crate) order: OrderArgs,
+    pub(crate) order: ChaseOrderArgs,
     #[command(flatten)]
     pub(crate) memory: MemoryArgs,
 }
@@ -144,7 +144,7 @@ pub(crate) struct ChaseArgs {
 #[derive(Debug, Clone, ClapArgs)]
 pub(crate) struct MatrixArgs {
     #[command(flatten)]
-    pub(crate) order: OrderArgs,
+    pub(crate) order: ChaseOrderArgs,
     /// Print the topology with the measured bandwidths and latencies as XML, for HWLOC_XMLFILE, instead of the page
     ///
     /// The XML contains them as memory attributes of hwloc 2, by which hwloc-bind --best-memattr, Open MPI and other
@@ -196,18 +196,18 @@ pub(crate) struct FamilyArgs {
 
 /// Options that `memory curves` shares with `memory loaded`, with another default budget.
 #[derive(Debug, Clone, ClapArgs)]
-#[command(mut_arg("budget", budgets::default_time(CurvePlan::FAMILY_BUDGET)))]
+#[command(mut_arg("budget", budgets::add_default_time(CurvePlan::FAMILY_BUDGET)))]
 pub(crate) struct FamilyChaseArgs {
     #[command(flatten)]
     pub(crate) placement: PlacementArgs,
     #[command(flatten)]
-    pub(crate) order: OrderArgs,
+    pub(crate) order: ChaseOrderArgs,
     #[command(flatten)]
     pub(crate) memory: UntimedMemoryArgs,
 }
 
 /// Unit of strides: the size of a cache line, in bytes.
-const LINE: u32 = nodegauge_kernels::LINE as u32;
+const LINE: u32 = nodegauge_kernels::CACHE_LINE_BYTES as u32;
 /// Maximum stride, in bytes.
 const MAX_STRIDE: u32 = 1 << 20;
 

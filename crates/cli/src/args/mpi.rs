@@ -1,13 +1,13 @@
 //! The options of `mpi`.
 
-use super::values::seconds_from;
-use super::{CommonArgs, budgets};
+use super::values::parse_seconds_from;
+use super::{MeasuringArgs, budgets};
 use clap::Args as ClapArgs;
 use nodegauge_machine::CpuId;
 use nodegauge_measure::grammar::Cursor;
 use nodegauge_measure::quantity::read_bytes;
 use nodegauge_measure::{Bytes, SyntaxError, UnknownName};
-use nodegauge_messages::options::{Buffers, SideThreads, Timing};
+use nodegauge_messages::options::{SideThreads, Timing, WindowBuffers};
 use nodegauge_messages::transport::Fabric;
 use nodegauge_messages::{Pattern, RankPairs};
 use nodegauge_placement::Distance;
@@ -43,7 +43,7 @@ pub(crate) struct MpiArgs {
     pub(crate) patterns: Patterns,
     /// Message sizes: A-B in powers of two, or a list, e.g. 8,4KiB,1MiB [default: 0, 1 B to 4 MiB]
     #[arg(long, short = 'm', value_name = "SIZES", value_parser = sizes, help_heading = "What")]
-    pub(crate) sizes: Option<Sizes>,
+    pub(crate) sizes: Option<MessageSizes>,
     /// Number of messages in flight, for bw, bibw and mbw_mr
     #[arg(long, short = 'W', value_name = "N", default_value = "64", value_parser = clap::value_parser!(u32).range(1..=4096), help_heading = "How")]
     pub(crate) window: u32,
@@ -64,7 +64,7 @@ pub(crate) struct MpiArgs {
         default_value = "single",
         help_heading = "Rarely needed"
     )]
-    pub(crate) buffers: Buffers,
+    pub(crate) buffers: WindowBuffers,
     /// Number of rounds per size in which all data is checked; 0: none
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(0..=1000), help_heading = "Rarely needed")]
     pub(crate) validate: u32,
@@ -95,7 +95,7 @@ pub(crate) struct MpiArgs {
     #[arg(long, help_heading = "Output")]
     pub(crate) osu_text: bool,
     #[command(flatten)]
-    pub(crate) common: CommonArgs,
+    pub(crate) common: MeasuringArgs,
 }
 
 /// Patterns, in the order in which they run.
@@ -108,7 +108,7 @@ pub(crate) struct Patterns {
 
 /// Message sizes, in ascending order.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Sizes(pub(crate) Vec<u64>);
+pub(crate) struct MessageSizes(pub(crate) Vec<u64>);
 
 /// Maximum message size in bytes; MPI counts are signed 32-bit integers.
 const MAX_BYTES: u64 = 1 << 30;
@@ -148,7 +148,7 @@ fn patterns(text: &str) -> Result<Patterns, SyntaxError> {
 }
 
 /// Parses message sizes: `A-B` for powers of two, or a list.
-fn sizes(text: &str) -> Result<Sizes, SyntaxError> {
+fn sizes(text: &str) -> Result<MessageSizes, SyntaxError> {
     let mut cursor = Cursor::new("sizes", "--sizes 8,1KiB,1MiB or --sizes 1-4MiB", text);
     let first = message_size(&mut cursor)?;
     let mut sizes = vec![first];
@@ -169,7 +169,7 @@ fn sizes(text: &str) -> Result<Sizes, SyntaxError> {
     cursor.finish("expected ',', '-' or the end after a size")?;
     sizes.sort_unstable();
     sizes.dedup();
-    Ok(Sizes(sizes))
+    Ok(MessageSizes(sizes))
 }
 
 /// Parses a message size in bytes.
@@ -187,7 +187,7 @@ fn message_size(cursor: &mut Cursor<'_>) -> Result<u64, SyntaxError> {
 
 /// Parses the time limit per size.
 fn limit(text: &str) -> Result<Duration, SyntaxError> {
-    seconds_from(0.001, text)
+    parse_seconds_from(0.001, text)
 }
 
 /// Parses the pairs of CPUs: `all`, two CPUs, or distances.

@@ -18,7 +18,7 @@ pub(crate) struct NumactlArgs {
     #[arg(long, value_name = "NODES", value_parser = interleaved, conflicts_with = "numa", hide = true)]
     interleave: Option<NumaSpec>,
     /// Option of numactl: same as --places with one place per CPU
-    #[arg(long, value_name = "CPUS", value_parser = numactl::cpu_places, conflicts_with_all = ["places", "cpunodebind"], hide = true)]
+    #[arg(long, value_name = "CPUS", value_parser = numactl::parse_physcpubind, conflicts_with_all = ["places", "cpunodebind"], hide = true)]
     physcpubind: Option<PlacesSpec>,
     /// Option of numactl: same as --places with the CPUs of these NUMA nodes
     #[arg(long, value_name = "NODES", value_parser = numa_node_cpus, conflicts_with = "places", hide = true)]
@@ -47,7 +47,7 @@ fn interleaved(text: &str) -> Result<NumaSpec, SyntaxError> {
 
 /// Converts NUMA nodes of this machine to one place per CPU of these nodes.
 fn numa_node_cpus(text: &str) -> Result<PlacesSpec, Failure> {
-    let nodes = numactl::node_ranges(text)?;
+    let nodes = numactl::parse_numa_node_ranges(text)?;
     let root = SysRoot::live();
     let mut all = Vec::new();
     for node in nodes.iter().flat_map(|(first, last)| *first..=*last) {
@@ -69,9 +69,9 @@ mod tests {
     fn numactl_options_give_placements() {
         assert_eq!(bound("0,2"), "bind:0,2".parse());
         assert_eq!(interleaved("all"), "interleave:all".parse());
-        assert_eq!(numactl::cpu_places("0-3,8"), "0:4,8:1".parse());
+        assert_eq!(numactl::parse_physcpubind("0-3,8"), "0:4,8:1".parse());
         for wrong in ["3-0", "x", "0,"] {
-            assert!(numactl::cpu_places(wrong).is_err(), "{wrong}");
+            assert!(numactl::parse_physcpubind(wrong).is_err(), "{wrong}");
         }
     }
 }

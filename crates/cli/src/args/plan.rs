@@ -3,7 +3,7 @@
 // Doc comments in this module are help texts; brackets in them are syntax, not links.
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
-use super::{CommonArgs, ConditionArgs};
+use super::{ConditionArgs, MeasuringArgs};
 use crate::failure::Failure;
 use clap::Args as ClapArgs;
 use nodegauge_machine::TopologySource;
@@ -42,7 +42,7 @@ impl PlanForArgs {
 /// Refuses options that require a measurement if `--plan` is given. `others` contains further options of the command,
 /// and whether they are given.
 pub(crate) fn refuse_with_plan(
-    common: &CommonArgs,
+    common: &MeasuringArgs,
     others: &[(&str, bool)],
 ) -> Result<(), Failure> {
     let ConditionArgs { expect, reference, strict, accept_suspect } = &common.conditions;

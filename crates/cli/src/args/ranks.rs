@@ -4,10 +4,10 @@
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
 use clap::{Args as ClapArgs, ValueEnum};
-use nodegauge_placement::{CpuList, LecturePolicy, RankMap, RankPlacementOptions};
+use nodegauge_placement::{CpuList, RankMap, RankPlacementOptions, RankPolicy};
 
 /// Options of [`RankArgs`]; options for a single process conflict with them.
-pub(super) const RANKS: [&str; 4] = ["ranks", "rank_map", "policy", "cpus"];
+pub(super) const RANK_OPTIONS: [&str; 4] = ["ranks", "rank_map", "policy", "cpus"];
 
 /// Options for the placement of ranks.
 #[derive(Debug, Clone, Default, PartialEq, ClapArgs)]
@@ -26,7 +26,7 @@ pub(crate) struct RankArgs {
     /// 0: unrestricted. 1 to 4: CPUs of the rank's socket, with memory interleaved over all nodes (1), interleaved over
     /// the socket's nodes (2), bound to the socket's nodes (3), or local (4). 5: any CPU, local memory.
     #[arg(long, value_name = "0..5", help_heading = "Where")]
-    pub(crate) policy: Option<LecturePolicy>,
+    pub(crate) policy: Option<RankPolicy>,
     /// CPUs, one per thread of each rank in order, or one group per rank: 0,2,4-7, '{0-3},{4-7}'
     ///
     /// The memory policy is that of --numa or --policy.

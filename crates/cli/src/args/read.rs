@@ -2,7 +2,7 @@
 
 use super::ImportedNode;
 use super::history::ImportedRun;
-use super::values::label;
+use super::values::parse_label;
 use crate::gauges::GAUGES;
 use clap::Args as ClapArgs;
 use nodegauge_gauge::readers;
@@ -15,7 +15,7 @@ pub(crate) struct ReadArgs {
     #[arg(required = true)]
     pub(crate) files: Vec<PathBuf>,
     /// Put a label on the records (repeatable), e.g. --label nps=4
-    #[arg(long, value_name = "KEY=VALUE", value_parser = label)]
+    #[arg(long, value_name = "KEY=VALUE", value_parser = parse_label)]
     pub(crate) label: Vec<(String, String)>,
     /// Host on which the other programs ran
     #[arg(long, value_name = "NAME")]

@@ -3,8 +3,8 @@
 // Doc comments in this module are help texts; brackets in them are syntax, not links.
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
-use super::values::working_set;
-use super::{CommonArgs, PlacementArgs, budgets};
+use super::values::parse_working_set;
+use super::{MeasuringArgs, PlacementArgs, budgets};
 use clap::Args as ClapArgs;
 use nodegauge_devices::drivers::DeviceChoice;
 use nodegauge_measure::Bytes;
@@ -12,7 +12,7 @@ use nodegauge_roofline::{GivenPoint, RooflinePlan};
 
 /// Arguments of `roofline`.
 #[derive(Debug, ClapArgs)]
-#[command(mut_arg("budget", budgets::default_time(RooflinePlan::BUDGET)))]
+#[command(mut_arg("budget", budgets::add_default_time(RooflinePlan::BUDGET)))]
 pub(crate) struct RooflineArgs {
     /// Place a program in the roofline (repeatable): NAME,FLOPS,BYTES,SECONDS[,LEVEL]
     ///
@@ -21,7 +21,7 @@ pub(crate) struct RooflineArgs {
     #[arg(long, value_name = "POINT", help_heading = "What")]
     pub(crate) point: Vec<GivenPoint>,
     /// Working set for main memory, all threads together, e.g. 1GiB [default: 4 x the last-level caches]
-    #[arg(long, value_name = "SIZE", value_parser = working_set, help_heading = "What")]
+    #[arg(long, value_name = "SIZE", value_parser = parse_working_set, help_heading = "What")]
     pub(crate) size: Option<Bytes>,
     /// Run the program after `--` once, and place it by the processor's counters
     ///
@@ -41,5 +41,5 @@ pub(crate) struct RooflineArgs {
     #[command(flatten)]
     pub(crate) placement: PlacementArgs,
     #[command(flatten)]
-    pub(crate) common: CommonArgs,
+    pub(crate) common: MeasuringArgs,
 }

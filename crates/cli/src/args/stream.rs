@@ -6,13 +6,13 @@
 use super::budgets::{self, ModeBudget};
 use super::device::OnDeviceArgs;
 use super::plan::PlanForArgs;
-use super::ranks::{RANKS, RankArgs};
-use super::{ArrayArgs, CommonArgs, HostsArgs, PlacementArgs};
+use super::ranks::{RANK_OPTIONS, RankArgs};
+use super::{ArrayArgs, HostsArgs, MeasuringArgs, PlacementArgs};
 use crate::failure::Failure;
 use clap::Args as ClapArgs;
 use nodegauge_devices::stream::DeviceStreamOptions;
 use nodegauge_measure::BytesPerSec;
-use nodegauge_placement::JobPlacement;
+use nodegauge_placement::JobPlacementOptions;
 use nodegauge_stream::StreamRequest;
 use nodegauge_stream::axis::{StreamAxis, StreamCellOptions};
 use nodegauge_stream::compiled::{CompiledPlan, CompilerChoice as Compiler};
@@ -34,7 +34,7 @@ const MODES: [ModeBudget; 5] = [
 
 /// Arguments of `stream`.
 #[derive(Debug, Clone, ClapArgs)]
-#[command(mut_arg("budget", budgets::default_times(StreamPlan::BUDGET, &MODES)))]
+#[command(mut_arg("budget", budgets::add_default_times(StreamPlan::BUDGET, &MODES)))]
 pub(crate) struct StreamArgs {
     #[command(flatten)]
     pub(crate) placement: PlacementArgs,
@@ -62,13 +62,14 @@ pub(crate) struct StreamArgs {
     #[command(flatten)]
     pub(crate) hosts: HostsArgs,
     #[command(flatten)]
-    pub(crate) common: CommonArgs,
+    pub(crate) common: MeasuringArgs,
 }
 
 impl StreamArgs {
     /// Returns the options as the request of the user.
     pub(crate) fn request(&self) -> StreamRequest {
-        let job = JobPlacement { process: self.placement.options(), ranks: self.ranks.options() };
+        let job =
+            JobPlacementOptions { process: self.placement.options(), ranks: self.ranks.options() };
         StreamRequest {
             cell: StreamCellOptions { job, arrays: self.arrays.options() },
             axes: self.sweep.axes.clone(),
@@ -98,7 +99,7 @@ pub(crate) struct SweepArgs {
 
 /// Option for the search for the best configuration.
 #[derive(Debug, Clone, ClapArgs)]
-#[group(conflicts_with_all = ["axes", "source", "choices", "stream_text"], conflicts_with_all = RANKS)]
+#[group(conflicts_with_all = ["axes", "source", "choices", "stream_text"], conflicts_with_all = RANK_OPTIONS)]
 pub(crate) struct TuneArgs {
     /// Find the best threads, places, pages, stores and loops, then measure
     ///

@@ -1,10 +1,10 @@
 //! Selection of the options in `-h`, whose page fits on one screen. `--help` shows all options.
 
-use super::tree::GROUPS;
+use super::tree::OPTION_GROUPS;
 use clap::{Arg, Command};
 
 /// Heading of options that only `--help` shows.
-const RARE_HEADING: &str = GROUPS[GROUPS.len() - 1];
+const RARE_HEADING: &str = OPTION_GROUPS[OPTION_GROUPS.len() - 1];
 
 /// Options that only `--help` shows, in all commands.
 const DETAILS: &[&str] = &[

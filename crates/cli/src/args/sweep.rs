@@ -4,8 +4,8 @@
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
 use super::ranks::RankArgs;
-use super::values::seconds;
-use super::{CommonArgs, PlacementArgs, budgets};
+use super::values::parse_seconds;
+use super::{MeasuringArgs, PlacementArgs, budgets};
 use clap::Args as ClapArgs;
 use nodegauge_measure::SyntaxError;
 use nodegauge_programs::axis::ProgramAxis;
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// Arguments of `sweep`.
 #[derive(Debug, ClapArgs)]
-#[command(mut_arg("budget", budgets::default_time(ProgramSweep::BUDGET)))]
+#[command(mut_arg("budget", budgets::add_default_time(ProgramSweep::BUDGET)))]
 pub(crate) struct SweepArgs {
     /// Settings to compare, at most three: policy=0-5, policy=4,4/even, ranks=1,2,4, threads=1,2-8:2, hybrid=8x16,16x8,
     /// rank-map=block,cyclic, bind=close,spread, per-cache=1,2, cores=fast,all, places='cores;{0:4}:2:4',
@@ -44,15 +44,15 @@ pub(crate) struct SweepArgs {
     #[arg(long, help_heading = "Rarely needed")]
     pub(crate) allow_run_as_root: bool,
     /// Time limit for a run of the program, e.g. 90 (seconds) or 10m [default: 10m]
-    #[arg(long = "time-limit", alias = "limit", value_name = "TIME", value_parser = seconds, help_heading = "How long")]
+    #[arg(long = "time-limit", alias = "limit", value_name = "TIME", value_parser = parse_seconds, help_heading = "How long")]
     pub(crate) limit: Option<Duration>,
     /// Print only the command line (for ranks, a shell script) of the fastest combination
     #[arg(long, conflicts_with = "quiet", help_heading = "Output")]
     pub(crate) emit: bool,
     #[command(flatten)]
-    pub(crate) common: CommonArgs,
+    pub(crate) common: MeasuringArgs,
 }
 
 fn launcher(text: &str) -> Result<CommandLine, SyntaxError> {
-    CommandLine::read("launcher", "--launcher 'mpirun --mca btl self,vader'", text)
+    CommandLine::parse("launcher", "--launcher 'mpirun --mca btl self,vader'", text)
 }

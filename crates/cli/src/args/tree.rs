@@ -4,7 +4,7 @@ use clap::{Arg, Command};
 use nodegauge_measure::is_alike;
 
 /// Groups of options, in the order of every help text.
-pub(super) const GROUPS: [&str; 7] =
+pub(super) const OPTION_GROUPS: [&str; 7] =
     ["What", "Where", "How", "How long", "Reference programs", "Output", "Rarely needed"];
 /// Maximum number of suggestions.
 const MAX_SUGGESTIONS: usize = 4;
@@ -22,8 +22,9 @@ fn without_removed_short(arg: Arg) -> Arg {
     }
 }
 
-/// Sorts the options of a command and its subcommands in the order of [`GROUPS`]. Options without a group come first.
-pub(super) fn in_order(command: Command) -> Command {
+/// Sorts the options of a command and its subcommands in the order of [`OPTION_GROUPS`]. Options without a group come
+/// first.
+pub(super) fn sort_options(command: Command) -> Command {
     let options = command.get_arguments().filter(|arg| !arg.is_positional());
     let mut ids: Vec<(usize, String)> = options
         .map(|arg| {
@@ -33,15 +34,15 @@ pub(super) fn in_order(command: Command) -> Command {
     ids.sort_by_key(|(order, _)| *order);
     // An argument that is changed moves to the end of the list.
     let command = ids.iter().fold(command, |command, (order, id)| {
-        command.mut_arg(id, |arg| without_removed_short(arg).help_heading(GROUPS[*order]))
+        command.mut_arg(id, |arg| without_removed_short(arg).help_heading(OPTION_GROUPS[*order]))
     });
-    command.mut_subcommands(in_order)
+    command.mut_subcommands(sort_options)
 }
 
 /// Returns the position of a group of options.
 fn group_rank(heading: &str) -> Option<usize> {
-    let found = GROUPS.iter().position(|group| *group == heading);
-    debug_assert!(found.is_some(), "option group {heading:?} is missing in GROUPS");
+    let found = OPTION_GROUPS.iter().position(|group| *group == heading);
+    debug_assert!(found.is_some(), "option group {heading:?} is missing in OPTION_GROUPS");
     found
 }
 
@@ -114,7 +115,7 @@ mod tests {
                 command.get_arguments().filter_map(|arg| arg.get_help_heading()).collect();
             let ranks: Vec<Option<usize>> = headings
                 .iter()
-                .map(|heading| GROUPS.iter().position(|group| group == heading))
+                .map(|heading| OPTION_GROUPS.iter().position(|group| group == heading))
                 .collect();
             assert!(
                 ranks.is_sorted() && !ranks.contains(&None),

@@ -24,17 +24,21 @@ const TIME_UNITS: &[(&[&str], f64)] = &[
 ];
 
 /// Parses a time such as `10` (seconds), `2.5s`, `10m` or `1h30m`.
-pub(super) fn seconds(text: &str) -> Result<Duration, SyntaxError> {
-    seconds_from(MIN_SECONDS, text)
+pub(super) fn parse_seconds(text: &str) -> Result<Duration, SyntaxError> {
+    parse_seconds_from(MIN_SECONDS, text)
 }
 
 /// Parses a time of at least `least` seconds.
-pub(super) fn seconds_from(least: f64, text: &str) -> Result<Duration, SyntaxError> {
-    time_between(least, MAX_SECONDS, text)
+pub(super) fn parse_seconds_from(least: f64, text: &str) -> Result<Duration, SyntaxError> {
+    parse_time_between(least, MAX_SECONDS, text)
 }
 
 /// Parses a time from `least` to `most` seconds. Numbers with units are added; a number without a unit is in seconds.
-pub(super) fn time_between(least: f64, most: f64, text: &str) -> Result<Duration, SyntaxError> {
+pub(super) fn parse_time_between(
+    least: f64,
+    most: f64,
+    text: &str,
+) -> Result<Duration, SyntaxError> {
     let mut cursor = Cursor::new("time", "10 (seconds), 90s, 10m or 2h", text);
     let mut total = 0.0;
     let mut parts = 0;
@@ -67,7 +71,7 @@ pub(super) fn time_between(least: f64, most: f64, text: &str) -> Result<Duration
 }
 
 /// Parses a working set: a number with a unit. A bare number is refused, because it could mean bytes or elements.
-pub(super) fn working_set(text: &str) -> Result<Bytes, SyntaxError> {
+pub(super) fn parse_working_set(text: &str) -> Result<Bytes, SyntaxError> {
     let mut cursor = Cursor::new("size", "--size 256MiB", text);
     let size = read_bytes(&mut cursor)?;
     if text.ends_with(|last: char| last.is_ascii_digit() || last == '.') {
@@ -78,12 +82,12 @@ pub(super) fn working_set(text: &str) -> Result<Bytes, SyntaxError> {
 }
 
 /// Parses a share of the memory.
-pub(super) fn fraction(text: &str) -> Result<f64, SyntaxError> {
-    fraction_up_to(1.0, text)
+pub(super) fn parse_fraction(text: &str) -> Result<f64, SyntaxError> {
+    parse_fraction_up_to(1.0, text)
 }
 
 /// Parses a share of the memory of at most `most`.
-pub(super) fn fraction_up_to(most: f64, text: &str) -> Result<f64, SyntaxError> {
+pub(super) fn parse_fraction_up_to(most: f64, text: &str) -> Result<f64, SyntaxError> {
     let mut cursor = Cursor::new("share", "0.8", text);
     let value = decimal(&mut cursor, "expected a number")?;
     cursor.finish("expected nothing after the number")?;
@@ -95,7 +99,7 @@ pub(super) fn fraction_up_to(most: f64, text: &str) -> Result<f64, SyntaxError> 
 }
 
 /// Parses a whole number such as `1000000` or `1e6`.
-pub(super) fn count(text: &str) -> Result<u64, SyntaxError> {
+pub(super) fn parse_whole_number(text: &str) -> Result<u64, SyntaxError> {
     let mut cursor = Cursor::new("number", "1000000 or 1e6", text);
     cursor.skip_blanks();
     let start = cursor.position();
@@ -112,7 +116,7 @@ pub(super) fn count(text: &str) -> Result<u64, SyntaxError> {
 }
 
 /// Parses a label `KEY=VALUE`; returns the key and the value without blanks around them.
-pub(super) fn label(text: &str) -> Result<(String, String), SyntaxError> {
+pub(super) fn parse_label(text: &str) -> Result<(String, String), SyntaxError> {
     let mut cursor = Cursor::new("label", "nps=4", text);
     let key = cursor.take_while(|c| c != '=').trim();
     if key.is_empty() {
@@ -144,29 +148,37 @@ mod tests {
 
     #[test]
     fn label_needs_a_name_and_an_equals_sign() {
-        assert_eq!(label("nps=4"), Ok(("nps".to_owned(), "4".to_owned())));
-        assert_eq!(label("nps="), Ok(("nps".to_owned(), String::new())));
-        assert!(label("=4").is_err() && label("nps").is_err());
+        assert_eq!(parse_label("nps=4"), Ok(("nps".to_owned(), "4".to_owned())));
+        assert_eq!(parse_label("nps="), Ok(("nps".to_owned(), String::new())));
+        assert!(parse_label("=4").is_err() && parse_label("nps").is_err());
     }
 
     #[test]
     fn budgets_are_positive_durations() {
-        assert_eq!(seconds("2.5"), Ok(Duration::from_millis(2500)));
-        assert_eq!(seconds("1e1s"), Ok(Duration::from_secs(10)));
-        assert_eq!(seconds("10m"), Ok(Duration::from_secs(600)));
-        assert_eq!(seconds("1h 30min"), Ok(Duration::from_secs(5400)));
-        assert_eq!(seconds("250ms"), Ok(Duration::from_millis(250)));
-        assert!(seconds("1h30").is_err() && seconds("3x").is_err() && seconds("10 20").is_err());
-        assert!(seconds("0").is_err() && seconds("-1").is_err() && seconds("soon").is_err());
-        assert_eq!(seconds_from(0.001, "0.01"), Ok(Duration::from_millis(10)));
+        assert_eq!(parse_seconds("2.5"), Ok(Duration::from_millis(2500)));
+        assert_eq!(parse_seconds("1e1s"), Ok(Duration::from_secs(10)));
+        assert_eq!(parse_seconds("10m"), Ok(Duration::from_secs(600)));
+        assert_eq!(parse_seconds("1h 30min"), Ok(Duration::from_secs(5400)));
+        assert_eq!(parse_seconds("250ms"), Ok(Duration::from_millis(250)));
+        assert!(
+            parse_seconds("1h30").is_err()
+                && parse_seconds("3x").is_err()
+                && parse_seconds("10 20").is_err()
+        );
+        assert!(
+            parse_seconds("0").is_err()
+                && parse_seconds("-1").is_err()
+                && parse_seconds("soon").is_err()
+        );
+        assert_eq!(parse_seconds_from(0.001, "0.01"), Ok(Duration::from_millis(10)));
     }
 
     #[test]
     fn counts_are_positive_integers() {
-        assert_eq!(count("1e6"), Ok(1_000_000));
-        assert_eq!(count(" 31 "), Ok(31));
+        assert_eq!(parse_whole_number("1e6"), Ok(1_000_000));
+        assert_eq!(parse_whole_number(" 31 "), Ok(31));
         for wrong in ["0", "-1", "1.5", "1e30", "1e", "many", "", "nan", "inf"] {
-            assert!(count(wrong).is_err(), "{wrong}");
+            assert!(parse_whole_number(wrong).is_err(), "{wrong}");
         }
     }
 }

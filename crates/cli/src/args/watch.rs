@@ -4,7 +4,7 @@
 #![allow(rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
 use super::DatabaseArgs;
-use super::values::{label, seconds, time_between};
+use super::values::{parse_label, parse_seconds, parse_time_between};
 use clap::{Args as ClapArgs, ValueEnum};
 use nodegauge_measure::SyntaxError;
 use std::time::Duration;
@@ -19,13 +19,13 @@ pub(crate) struct WatchArgs {
     #[arg(long = "for", value_name = "TIME", default_value = "24h", value_parser = span, help_heading = "How long")]
     pub(crate) whole: Duration,
     /// Budget of each of the two measurements of a sample, stream and memory latency
-    #[arg(long, value_name = "TIME", default_value = "3s", value_parser = seconds, help_heading = "How long")]
+    #[arg(long, value_name = "TIME", default_value = "3s", value_parser = parse_seconds, help_heading = "How long")]
     pub(crate) budget: Duration,
     /// Put a label on the records (repeatable); the first label names the series [default: watch=START_TIME]
     ///
     /// A series that has not ended is continued: the series with this label or, without --label, the latest series of
     /// this host.
-    #[arg(long, value_name = "KEY=VALUE", value_parser = label, help_heading = "Output")]
+    #[arg(long, value_name = "KEY=VALUE", value_parser = parse_label, help_heading = "Output")]
     pub(crate) label: Vec<(String, String)>,
     /// Start a new series, even if a saved series has not ended
     #[arg(long, help_heading = "How long")]
@@ -45,7 +45,7 @@ const MAX_SECONDS: f64 = 3_155_760_000.0;
 
 /// Parses a time such as `10m`.
 fn span(text: &str) -> Result<Duration, SyntaxError> {
-    time_between(0.0, MAX_SECONDS, text)
+    parse_time_between(0.0, MAX_SECONDS, text)
 }
 
 /// Treatment of a sample that is due while other programs use the node.

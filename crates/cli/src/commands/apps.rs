@@ -13,9 +13,9 @@ use nodegauge_apps::hpcg::{HpcgOptions, HpcgPlan, XhpcgOptions};
 use nodegauge_apps::iccg::{IccgOptions, IccgPlan};
 use nodegauge_apps::sweep::WorkersCellOptions;
 use nodegauge_apps::trapezoid::{TrapezoidOptions, TrapezoidPlan};
-use nodegauge_apps::{Apps, MpiRanks, WorkersOptions};
+use nodegauge_apps::{AppGauge, MpiRanks, WorkersOptions};
 use nodegauge_measure::Fraction;
-use nodegauge_placement::{JobPlacement, LauncherJob, RankPlacementOptions};
+use nodegauge_placement::{JobPlacementOptions, LauncherJob, RankPlacementOptions};
 
 pub(crate) fn execute(command: &AppsCommand) -> Result<Exit, Failure> {
     match (command, LauncherJob::current()) {
@@ -52,7 +52,7 @@ fn workers(
         map: ranks.rank_map,
         ..RankPlacementOptions::default()
     };
-    let job = JobPlacement { process: placement.options(), ranks: of_ranks };
+    let job = JobPlacementOptions { process: placement.options(), ranks: of_ranks };
     WorkersOptions {
         cell: WorkersCellOptions { job, kind: None },
         policies: ranks.policy.clone(),
@@ -61,10 +61,10 @@ fn workers(
 }
 
 fn trapezoid(args: &TrapezoidArgs, joined: Option<&MpiRanks>) -> Result<Exit, Failure> {
-    let site = session::site(&args.common)?;
+    let site = session::this_node(&args.common)?;
     let options = TrapezoidOptions {
         points: match args.points.as_slice() {
-            [] => TrapezoidPlan::POINTS.to_vec(),
+            [] => TrapezoidPlan::DEFAULT_POINTS.to_vec(),
             points => points.to_vec(),
         },
         budget: args.common.budget,
@@ -72,14 +72,14 @@ fn trapezoid(args: &TrapezoidArgs, joined: Option<&MpiRanks>) -> Result<Exit, Fa
     };
     let requested = workers(&args.placement, &args.ranks, None);
     let plan = TrapezoidPlan::new(&site, &requested, joined, options)?;
-    session::conduct_plan(&args.common, site, Box::new(plan), &Apps)
+    session::conduct_plan(&args.common, site, Box::new(plan), &AppGauge)
 }
 
 fn hpcg(args: &HpcgArgs) -> Result<Exit, Failure> {
-    let site = session::site_with_caches(&args.common)?;
+    let site = session::node_with_caches(&args.common)?;
     let requested = workers(&args.placement, &args.ranks, Some(&args.sweep));
     let options = HpcgOptions {
-        grid: args.grid.unwrap_or(HpcgPlan::GRID),
+        grid: args.grid.unwrap_or(HpcgPlan::DEFAULT_GRID),
         column_per_coefficient: args.rules,
         memory_fraction: Fraction(args.memory_fraction),
         budget: args.common.budget,
@@ -92,15 +92,15 @@ fn hpcg(args: &HpcgArgs) -> Result<Exit, Failure> {
         }),
     };
     let plan = HpcgPlan::new(&site, &requested, options)?;
-    session::conduct_plan(&args.common, site, Box::new(plan), &Apps)
+    session::conduct_plan(&args.common, site, Box::new(plan), &AppGauge)
 }
 
 fn iccg(args: &IccgArgs, joined: Option<&MpiRanks>) -> Result<Exit, Failure> {
     // All ranks of a launcher must choose the same mesh. They would also disturb each other if each measured the
     // caches.
     let site = match joined {
-        Some(_) => session::site(&args.common)?,
-        None => session::site_with_caches(&args.common)?,
+        Some(_) => session::this_node(&args.common)?,
+        None => session::node_with_caches(&args.common)?,
     };
     let requested = workers(&args.placement, &args.ranks, Some(&args.sweep));
     let options = IccgOptions {
@@ -114,5 +114,5 @@ fn iccg(args: &IccgArgs, joined: Option<&MpiRanks>) -> Result<Exit, Failure> {
         samples: args.common.samples.map(|n| n as usize),
     };
     let plan = IccgPlan::new(&site, &requested, joined, options)?;
-    session::conduct_plan(&args.common, site, Box::new(plan), &Apps)
+    session::conduct_plan(&args.common, site, Box::new(plan), &AppGauge)
 }

@@ -9,12 +9,12 @@ use crate::node;
 use crate::output::{self, Sink};
 use crate::session;
 use nodegauge_curves::TouchRates;
-use nodegauge_gauge::Site;
+use nodegauge_gauge::MeasuredNode;
 use nodegauge_gauge::view::{Block, Note, Section};
 use nodegauge_machine::{DescribeOptions, SysRoot};
 use nodegauge_node::check::{
-    CheckEnd, CheckReport, CheckRequest, CheckedNode, Examination, PreparedCheck, SizingProbe,
-    VettingRequest,
+    CheckEnd, CheckReport, CheckRequest, CheckedNode, Examination, PreparedCheck,
+    SizingProbeResult, VettingRequest,
 };
 use nodegauge_report::text;
 use std::io::IsTerminal;
@@ -138,8 +138,11 @@ pub(crate) fn print_examination(since: u64) -> Result<Exit, Failure> {
 pub(crate) fn print_touch_rates(threads: u32) -> Result<Exit, Failure> {
     let options = DescribeOptions { passive: true, ..DescribeOptions::default() };
     let (topology, machine) = session::this_machine(&options)?;
-    let site = Site::new(topology, machine, SysRoot::live());
+    let site = MeasuredNode::new(topology, machine, SysRoot::live());
     let cache = cache_size::find_cache_capacity(&site, cache_size::max_time(None));
-    output::print(&output::json(&SizingProbe { rates: TouchRates::measure(threads), cache })?);
+    output::print(&output::json(&SizingProbeResult {
+        rates: TouchRates::measure(threads),
+        cache,
+    })?);
     Ok(Exit::Success)
 }

@@ -7,10 +7,10 @@ use crate::node;
 use crate::output;
 use crate::progress::Progress;
 use crate::session;
-use nodegauge_analysis::compare::{Comparison, Design, Side, UnpairedFigure, compare};
+use nodegauge_analysis::compare::{Comparison, ComparisonDesign, Side, UnpairedFigure, compare};
 use nodegauge_history::{HistoryError, Store};
 use nodegauge_measure::legible;
-use nodegauge_node::turns::AlternatingRunsRequest;
+use nodegauge_node::turns::InterleavedRunsRequest;
 use std::path::Path;
 
 pub(crate) fn execute(args: &CompareArgs) -> Result<Exit, Failure> {
@@ -23,7 +23,7 @@ pub(crate) fn execute(args: &CompareArgs) -> Result<Exit, Failure> {
             [side(a, store.as_ref())?, side(b, store.as_ref())?]
         }
         (commands, ..) => {
-            let request = AlternatingRunsRequest {
+            let request = InterleavedRunsRequest {
                 commands: commands.clone().unwrap_or_default(),
                 blocks: args.blocks,
                 is_saved: !args.no_save,
@@ -42,7 +42,10 @@ pub(crate) fn execute(args: &CompareArgs) -> Result<Exit, Failure> {
         output::print_note("interrupted before the first block was complete: nothing to compare");
         return Ok(exit);
     }
-    let design = Design { is_interleaved: args.run.is_some(), accept_suspect: args.accept_suspect };
+    let design = ComparisonDesign {
+        is_interleaved: args.run.is_some(),
+        accept_suspect: args.accept_suspect,
+    };
     let comparison = compare(&a, &b, design, gauges::registry());
     if comparison.pairs.is_empty() {
         return Err(nothing_in_common(&comparison));

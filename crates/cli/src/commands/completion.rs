@@ -9,7 +9,7 @@ use clap_complete::engine::{
     ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter,
 };
 use clap_complete::env::Shells;
-use nodegauge_history::{RunFilter, RunLine};
+use nodegauge_history::{ListedRun, RunFilter};
 use nodegauge_measure::UnknownName;
 use std::error::Error;
 use std::ffi::OsStr;
@@ -136,7 +136,7 @@ fn value_names(path: &[String], long: &str) -> Vec<String> {
 }
 
 /// Returns the newest runs in the default history; empty if it cannot be read.
-fn saved_runs() -> Vec<RunLine> {
+fn saved_runs() -> Vec<ListedRun> {
     let history = session::history(&DatabaseArgs { db: None });
     let Ok(Some(store)) = history.open_to_read() else { return Vec::new() };
     let filter = RunFilter { limit: Some(MAX_RUNS), ..RunFilter::default() };
@@ -144,7 +144,7 @@ fn saved_runs() -> Vec<RunLine> {
 }
 
 /// Returns the different labels of runs in alphabetical order.
-fn labels(runs: &[RunLine]) -> Vec<String> {
+fn labels(runs: &[ListedRun]) -> Vec<String> {
     let pairs = runs.iter().flat_map(|run| &run.labels);
     let mut labels: Vec<String> = pairs.map(|(key, value)| format!("{key}={value}")).collect();
     labels.sort();

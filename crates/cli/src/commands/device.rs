@@ -1,21 +1,21 @@
 //! `nodegauge device`, and `nodegauge stream --device`.
 
-use crate::args::CommonArgs;
+use crate::args::MeasuringArgs;
 use crate::args::device::{DeviceArgs, DeviceCommand, DeviceSelectionArgs, DeviceStreamArgs};
 use crate::args::stream::StreamArgs;
 use crate::failure::{Exit, Failure};
 use crate::output;
 use crate::session;
 use nodegauge_devices::curves::{DeviceCurveOptions, DeviceCurvePlan};
-use nodegauge_devices::drivers::{self, DeviceChoice, FoundDevices};
+use nodegauge_devices::drivers::{self, DeviceChoice, SelectedDevices};
 use nodegauge_devices::links::{LinkOptions, LinkPlan};
 use nodegauge_devices::peaks::PeakPlan;
 use nodegauge_devices::reference::UsersProgram;
-use nodegauge_devices::stream::{DeviceStreamOptions, DeviceStreamPlan, element_types};
-use nodegauge_devices::{ALL_PARTS_BUDGET, Devices, all_parts, roof_parts};
+use nodegauge_devices::stream::{DeviceStreamOptions, DeviceStreamPlan, distinct_element_types};
+use nodegauge_devices::{ALL_TESTS_BUDGET, DeviceGauge, plan_all_tests, plan_roofline_tests};
 use nodegauge_gauge::PlannedRun;
 use nodegauge_measure::Fraction;
-use nodegauge_measure::schedule::Limits;
+use nodegauge_measure::schedule::RunLimits;
 use std::path::Path;
 use std::time::Duration;
 
@@ -29,26 +29,29 @@ pub(crate) fn execute(args: &DeviceArgs) -> Result<Exit, Failure> {
     match &args.part {
         Some(DeviceCommand::Stream(of)) => conduct(&of.common, stream_plan(of)?),
         Some(DeviceCommand::Links(of)) => {
-            let FoundDevices { devices, notices } = drivers::find(&of.selection.devices)?;
+            let SelectedDevices { devices, notices } =
+                drivers::find_devices(&of.selection.devices)?;
             let options = LinkOptions {
                 sizes: of.sizes.iter().map(|size| size.0).collect(),
                 budget: of.common.budget(LinkPlan::BUDGET),
                 samples: samples(&of.common),
             };
             let reference = program(of.nvbandwidth.as_deref(), "an nvbandwidth")?;
-            let plan = LinkPlan::new(devices, options, notices).with_reference(reference);
+            let plan = LinkPlan::new(devices, options, notices).with_reference_program(reference);
             conduct(&of.common, Box::new(plan))
         }
         Some(DeviceCommand::Peaks(of)) => {
-            let FoundDevices { devices, notices } = drivers::find(&of.selection.devices)?;
+            let SelectedDevices { devices, notices } =
+                drivers::find_devices(&of.selection.devices)?;
             let budget = of.common.budget(PeakPlan::BUDGET);
             let samples = samples(&of.common);
-            let elements = element_types(&of.element);
+            let elements = distinct_element_types(&of.element);
             let plan = PeakPlan::new(devices, elements, budget, samples, notices);
             conduct(&of.common, Box::new(plan))
         }
         Some(DeviceCommand::Curves(of)) => {
-            let FoundDevices { devices, notices } = drivers::find(&of.selection.devices)?;
+            let SelectedDevices { devices, notices } =
+                drivers::find_devices(&of.selection.devices)?;
             let options = DeviceCurveOptions {
                 mixes: of.mixes.clone(),
                 size: of.size,
@@ -58,10 +61,11 @@ pub(crate) fn execute(args: &DeviceArgs) -> Result<Exit, Failure> {
             conduct(&of.common, Box::new(DeviceCurvePlan::new(devices, options, notices)?))
         }
         None => {
-            let FoundDevices { devices, notices } = drivers::find(&args.selection.devices)?;
+            let SelectedDevices { devices, notices } =
+                drivers::find_devices(&args.selection.devices)?;
             let common = &args.common;
-            let left = time_left(common, ALL_PARTS_BUDGET);
-            let mut parts = all_parts(devices, left, samples(common), notices)?;
+            let left = time_left(common, ALL_TESTS_BUDGET);
+            let mut parts = plan_all_tests(devices, left, samples(common), notices)?;
             parts.time = common.budget.and(Some(left));
             conduct(common, Box::new(parts))
         }
@@ -85,36 +89,38 @@ pub(crate) fn stream(args: &StreamArgs) -> Result<Exit, Failure> {
 /// Runs `roofline --device`: kernels and peaks.
 pub(crate) fn roofline(
     devices: &[DeviceChoice],
-    common: &CommonArgs,
+    common: &MeasuringArgs,
     budget: Duration,
 ) -> Result<Exit, Failure> {
-    let FoundDevices { devices, notices } = drivers::find(devices)?;
+    let SelectedDevices { devices, notices } = drivers::find_devices(devices)?;
     let left = time_left(common, budget);
-    let mut parts = roof_parts(devices, left, samples(common), notices)?;
+    let mut parts = plan_roofline_tests(devices, left, samples(common), notices)?;
     parts.time = common.budget.and(Some(left));
     conduct(common, Box::new(parts))
 }
 
 /// Returns the time that remains of the user's budget after the devices were listed; without a budget, `usual`.
-fn time_left(common: &CommonArgs, usual: Duration) -> Duration {
-    let limits = Limits::from_budget(common.budget(usual), samples(common));
+fn time_left(common: &MeasuringArgs, usual: Duration) -> Duration {
+    let limits = RunLimits::from_budget(common.budget(usual), samples(common));
     limits.budget.saturating_sub(limits.elapsed())
 }
 
 fn stream_plan(args: &DeviceStreamArgs) -> Result<Box<dyn PlannedRun>, Failure> {
-    let FoundDevices { devices, notices } = drivers::find(&args.selection.devices)?;
+    let SelectedDevices { devices, notices } = drivers::find_devices(&args.selection.devices)?;
     let defaults = DeviceStreamOptions::default();
     let options = DeviceStreamOptions {
         size: args.size,
         memory_fraction: Fraction(args.memory_fraction),
-        elements: element_types(&args.element),
+        elements: distinct_element_types(&args.element),
         budget: args.common.budget(DeviceStreamOptions::BUDGET),
         samples: samples(&args.common),
         ..defaults
     }
     .with_kernels(&args.kernels);
     let reference = program(args.babelstream.as_deref(), "a BabelStream")?;
-    Ok(Box::new(DeviceStreamPlan::new(devices, options, notices)?.with_reference(reference)))
+    Ok(Box::new(
+        DeviceStreamPlan::new(devices, options, notices)?.with_reference_program(reference),
+    ))
 }
 
 /// Returns the reference program that the user gave, if any.
@@ -122,10 +128,10 @@ fn program(path: Option<&Path>, what: &str) -> Result<Option<UsersProgram>, Fail
     path.map(|path| UsersProgram::find(path, what)).transpose()
 }
 
-fn samples(common: &CommonArgs) -> Option<usize> {
+fn samples(common: &MeasuringArgs) -> Option<usize> {
     common.samples.map(|n| n as usize)
 }
 
-fn conduct(common: &CommonArgs, plan: Box<dyn PlannedRun>) -> Result<Exit, Failure> {
-    session::conduct_plan(common, session::site(common)?, plan, &Devices)
+fn conduct(common: &MeasuringArgs, plan: Box<dyn PlannedRun>) -> Result<Exit, Failure> {
+    session::conduct_plan(common, session::this_node(common)?, plan, &DeviceGauge)
 }

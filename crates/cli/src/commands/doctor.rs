@@ -21,6 +21,6 @@ pub(crate) fn execute(args: &DoctorArgs) -> Result<Exit, Failure> {
     if output::write_documents(&[(args.json.as_deref(), &|| output::json(&record))])? {
         return Ok(Exit::Success);
     }
-    output::show_section(&nodegauge_report::machine::findings(&findings));
+    output::show_section(&nodegauge_report::machine::findings_section(&findings));
     Ok(Exit::Success)
 }

@@ -46,10 +46,10 @@ fn read(args: &InputArgs, facts: bool) -> Result<Intake, Failure> {
     let selection =
         FigureSelection { gauges: &GAUGES, registry, includes_all: args.all_figures, facts };
     if !args.inputs.is_empty() {
-        args.inputs.iter().for_each(|path| output::protect(path));
+        args.inputs.iter().for_each(|path| output::protect_input(path));
         let intake = Intake::read(&args.inputs, &selection)?;
         // An output in a folder of records must not replace a record.
-        intake.files.iter().for_each(|path| output::protect(path));
+        intake.files.iter().for_each(|path| output::protect_input(path));
         return Ok(intake);
     }
     let mut intake = Intake::default();
@@ -66,7 +66,7 @@ fn read(args: &InputArgs, facts: bool) -> Result<Intake, Failure> {
 /// Adds the node lists in folders of `fleet run` to the options of a ranking.
 fn add_folders(input: &InputArgs, options: &mut RankingOptions) {
     for folder in input.inputs.iter().filter(|path| path.is_dir()) {
-        nodegauge_fleet::folder::FleetFolder::from_path(folder).add_to(options);
+        nodegauge_fleet::folder::FleetFolder::from_path(folder).add_to_ranking_options(options);
     }
 }
 
@@ -244,7 +244,7 @@ fn read_earlier(before: &EarlierRecords, now: &InputArgs) -> Result<Intake, Fail
 
 /// Returns an error if this command does not produce a record, before jobs are submitted or a script is printed.
 fn check_command(command: &[String]) -> Result<(), Failure> {
-    let line = script::record_command("nodegauge", command, "-");
+    let line = script::command_for_record("nodegauge", command, "-");
     let Err(error) = args::command().try_get_matches_from(line.words()) else { return Ok(()) };
     let wrong = args::hints::failure(&error, line.words());
     let wrong = wrong.map_or_else(String::new, |wrong| wrong.message);

@@ -14,7 +14,7 @@ use nodegauge_history::{HistoryError, RunFilter};
 use nodegauge_measure::legible::escape_controls;
 use nodegauge_measure::record::Record;
 use nodegauge_report::export::json_line;
-use nodegauge_stream::Stream;
+use nodegauge_stream::StreamGauge;
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -27,14 +27,14 @@ pub(crate) fn execute(command: &HistoryCommand) -> Result<Exit, Failure> {
                 return Err(no_sweep_failure());
             }
             if !documents.write(&|| output::json(&record), &|| Ok(gauges::record_csv(&record)))? {
-                let stream = Stream { show: show.clone() };
+                let stream = StreamGauge { show: show.clone() };
                 let shown = gauges::with_stream(&stream);
                 output::show(&nodegauge_report::run::page(&record, &shown, *verbose));
             }
         }
         HistoryCommand::Export { runs, output, db } => export(runs, output, db)?,
         HistoryCommand::Import { files, label, host, node, run, db } => {
-            let run = &run.known();
+            let run = &run.given_properties();
             let described = RunDescription { labels: label, host: host.as_deref(), node, run };
             return import::execute(files, &described, db);
         }
@@ -74,7 +74,7 @@ pub(crate) fn find(run: &str, db: &DatabaseArgs) -> Result<Record, Failure> {
 /// Prevents outputs of this command from replacing the file `run`, if this selector is a file.
 pub(crate) fn protect_record(run: &str) {
     if nodegauge_history::is_file_selector(run) {
-        output::protect(Path::new(run));
+        output::protect_input(Path::new(run));
     }
 }
 

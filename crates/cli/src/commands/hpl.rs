@@ -6,9 +6,9 @@ use crate::failure::{Exit, Failure};
 use crate::launched;
 use crate::output::{self, Sink};
 use crate::session::{self, HostsRun, StdoutContent};
-use nodegauge_compute::options::ReferenceOptions;
+use nodegauge_compute::options::ReferenceProgramOptions;
 use nodegauge_compute::{ComputeGauge, HplPlan, HplPlanDocument, HplRequest, view};
-use nodegauge_gauge::{PlannedRun, Site};
+use nodegauge_gauge::{MeasuredNode, PlannedRun};
 use nodegauge_measure::Fraction;
 
 pub(crate) fn execute(args: &HplArgs) -> Result<Exit, Failure> {
@@ -37,7 +37,7 @@ fn measure(args: &HplArgs, hosts: Option<&HostsRun<'_>>) -> Result<Exit, Failure
         if !output::write_documents(&[(file, &|| {
             output::json(&HplPlanDocument::new(&plan, &site))
         })])? {
-            output::show_section(&view::plan(&plan));
+            output::show_section(&view::plan_section(&plan));
         }
         return Ok(Exit::Success);
     }
@@ -47,7 +47,7 @@ fn measure(args: &HplArgs, hosts: Option<&HostsRun<'_>>) -> Result<Exit, Failure
         sink.write(&plan.input_file(&site)?)?;
         return Ok(Exit::Success);
     }
-    let figures = plan.figures(&site);
+    let figures = plan.possible_figures(&site);
     session::conduct_on(
         hosts,
         &args.common,
@@ -70,14 +70,14 @@ fn is_planned(args: &HplArgs) -> bool {
 }
 
 /// Returns this node, or the machine for which the command plans.
-fn site(args: &HplArgs) -> Result<Site, Failure> {
+fn site(args: &HplArgs) -> Result<MeasuredNode, Failure> {
     if !is_planned(args) {
         args.plan_for.refuse_without_plan(args.rate.is_some(), "--plan or --hpl-dat-only")?;
     }
-    session::planned_site(&args.common, &args.plan_for)
+    session::node_to_plan_for(&args.common, &args.plan_for)
 }
 
-fn plan(args: &HplArgs, site: &Site) -> Result<HplPlan, Failure> {
+fn plan(args: &HplArgs, site: &MeasuredNode) -> Result<HplPlan, Failure> {
     let real = &args.real;
     let request = HplRequest {
         order: args.order.map(|order| order as usize),
@@ -94,7 +94,7 @@ fn plan(args: &HplArgs, site: &Site) -> Result<HplPlan, Failure> {
         placement: args.placement.options(),
         ranks: real.ranks.map(|ranks| ranks as usize),
         hosts: real.hosts.clone(),
-        reference: real.xhpl.as_ref().map(|program| ReferenceOptions {
+        reference: real.xhpl.as_ref().map(|program| ReferenceProgramOptions {
             program: program.clone(),
             launcher: real.launcher.clone(),
             allow_root: real.allow_run_as_root,

@@ -56,7 +56,7 @@ fn metadata(args: &IoArgs) -> Result<Exit, Failure> {
         allow_root: args.allow_run_as_root,
     });
     let programs = MetadataPrograms::find(mdtest.as_ref(), args.fio.as_deref())?;
-    let node = session::site(&args.common)?;
+    let node = session::this_node(&args.common)?;
     let (kind, counts) = match args.processes[..] {
         [] => (WorkerKind::Threads, &args.threads),
         _ => (WorkerKind::Processes, &args.processes),
@@ -81,7 +81,7 @@ fn metadata(args: &IoArgs) -> Result<Exit, Failure> {
         },
     };
     let plan = Box::new(MetadataPlan::new(options, programs)?);
-    let figures = plan.figures(&node);
+    let figures = plan.possible_figures(&node);
     session::conduct(
         &args.common,
         node,
@@ -90,7 +90,7 @@ fn metadata(args: &IoArgs) -> Result<Exit, Failure> {
             remove_leftovers(args)?;
             session::measure(plan, site, progress)
         },
-        StdoutContent::page_renderer(&nodegauge_files::Files),
+        StdoutContent::page_renderer(&nodegauge_files::FileGauge),
     )
 }
 
@@ -111,15 +111,15 @@ fn data(args: &IoArgs) -> Result<Exit, Failure> {
     let options = options(args)?;
     let mut programs = Vec::new();
     if let Some(program) = &args.iozone {
-        programs.push(ReferenceProgram::iozone(program, options.workers)?);
+        programs.push(ReferenceProgram::find_iozone(program, options.workers)?);
     }
     if let Some(program) = &args.fio {
-        programs.push(ReferenceProgram::fio(program, options.workers, options.limit)?);
+        programs.push(ReferenceProgram::find_fio(program, options.workers, options.limit)?);
     }
-    let node = session::site(&args.common)?;
+    let node = session::this_node(&args.common)?;
     // All usage errors are reported before the history is opened.
     let plan = Box::new(nodegauge_files::plan(options, programs)?);
-    let figures = plan.figures(&node);
+    let figures = plan.possible_figures(&node);
     let mut unwritten = None;
     let ended = session::conduct(
         &args.common,
@@ -141,7 +141,7 @@ fn data(args: &IoArgs) -> Result<Exit, Failure> {
                 StdoutContent::Table(table(record))
             } else {
                 StdoutContent::Text(text::page(
-                    &run::gauge_page(record, &nodegauge_files::Files),
+                    &run::gauge_page(record, &nodegauge_files::FileGauge),
                     style,
                 ))
             }
@@ -164,11 +164,11 @@ fn table(record: &Record) -> String {
         output::print_error_line("no valid result: nothing was measured");
         return String::new();
     }
-    export::iozone(record)
+    export::iozone_table(record)
 }
 
 fn options(args: &IoArgs) -> Result<FilesOptions, Failure> {
-    let chosen = nodegauge_files::choose(&args.operations, args.engine)?;
+    let chosen = nodegauge_files::choose_operations(&args.operations, args.engine)?;
     let stonewall = !args.no_stonewall;
     let threads = single("--threads", &args.threads)?.map(|count| (WorkerKind::Threads, count));
     let processes =

@@ -7,7 +7,7 @@ use crate::output;
 use crate::session::{self, HostsRun};
 use nodegauge_gauge::view::Page;
 use nodegauge_jobs::{
-    JobHost, JobReader, PagesLimit, expect, findings, merge_hosts, selection, view,
+    JobHost, JobReader, PagesTimeLimit, expect, findings, merge_hosts, selection, view,
 };
 use nodegauge_machine::devices::local_rank_variables;
 use nodegauge_machine::{SysRoot, Topology, TopologySource, host_name};
@@ -125,7 +125,7 @@ impl<'a> WhereRun<'a> {
         if !reader.has_processes() {
             return Err(Failure::missing("the processes ended before they were read"));
         }
-        reader.read_pages(PagesLimit(self.args.pages));
+        reader.read_pages(PagesTimeLimit(self.args.pages));
         Ok(reader.describe_host(&self.topology, in_place))
     }
 
@@ -233,7 +233,7 @@ impl<'a> WhereRun<'a> {
     ) -> Result<GatheredHost, Failure> {
         let collection =
             host_ranks::collect::<Result<JobHost, String>>(here, TOPIC, self.timeout())?;
-        let mut missing: Vec<String> = collection.missing_ranks().into_iter().collect();
+        let mut missing: Vec<String> = collection.missing_ranks_in_words().into_iter().collect();
         let mut hosts = Vec::new();
         let mut first_failure = None;
         match own {
@@ -328,7 +328,7 @@ fn ranks_here(started: &LauncherJob, host: &str) -> Option<LauncherJob> {
     }
     if started.implementation.is_none() {
         let name = std::env::var("SLURMD_NODENAME").unwrap_or_else(|_| host.to_owned());
-        return LauncherJob::node_slurm_tasks(&name);
+        return LauncherJob::from_slurm_node(&name);
     }
     let local = local_rank_variables().find_map(|name| std::env::var(name).ok()?.parse().ok())?;
     Some(started.on_host(host, local, started.local_ranks?))
@@ -343,7 +343,7 @@ fn interval(reader: &JobReader<'_>) -> Duration {
 /// Readings of a program that this process started.
 struct ProgramReadings<'r> {
     reader: JobReader<'r>,
-    pages: Option<PagesLimit>,
+    pages: Option<PagesTimeLimit>,
     started: Instant,
     next: Instant,
     /// Resident memory at the previous reading, in bytes.
@@ -355,7 +355,7 @@ impl<'r> ProgramReadings<'r> {
         let now = Instant::now();
         Self {
             reader: JobReader::new(root, []),
-            pages: Some(PagesLimit(pages)),
+            pages: Some(PagesTimeLimit(pages)),
             started: now,
             next: now,
             resident_bytes: 0,

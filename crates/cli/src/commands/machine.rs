@@ -8,7 +8,7 @@ use nodegauge_machine::SysRoot;
 use nodegauge_measure::Bytes;
 
 pub(crate) fn execute(args: &MachineArgs) -> Result<Exit, Failure> {
-    let options = session::describe_options(args.dimms, args.processor.as_deref())?;
+    let options = session::description_options(args.dimms, args.processor.as_deref())?;
     let source = args.described.topology.clone().unwrap_or_default();
     let topology = session::load_topology(&source)?;
     let mut machine = nodegauge_machine::describe(&topology, &SysRoot::live(), &options);

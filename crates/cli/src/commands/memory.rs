@@ -1,13 +1,13 @@
 //! Implementation of the command `nodegauge memory`.
 
 use crate::args::PlacementArgs;
-use crate::args::memory::{FamilyArgs, LatencyArgs, MatrixArgs, MemoryCommand, OrderArgs};
+use crate::args::memory::{ChaseOrderArgs, FamilyArgs, LatencyArgs, MatrixArgs, MemoryCommand};
 use crate::failure::{Exit, Failure};
 use crate::launched;
 use crate::output::Sink;
 use crate::session::{self, HostsRun, StdoutContent};
-use nodegauge_curves::{Curve, CurveOptions, CurvePlan, Curves, hwloc_xml};
-use nodegauge_gauge::{PlannedRun, Site};
+use nodegauge_curves::{Curve, CurveGauge, CurveOptions, CurvePlan, hwloc_xml};
+use nodegauge_gauge::{MeasuredNode, PlannedRun};
 use nodegauge_measure::Fraction;
 use nodegauge_toolchain::{CommandLine, find_program, with_path_hint};
 use std::path::Path;
@@ -66,13 +66,13 @@ fn measure(command: &MemoryCommand, hosts: Option<&HostsRun<'_>>) -> Result<Exit
             (Curve::Family, &of.memory, Some(&of.placement), Some(of.order))
         }
     };
-    let site = session::site_with_caches(&args.common)?;
+    let site = session::node_with_caches(&args.common)?;
     let placement = placement.map(PlacementArgs::options).unwrap_or_default();
     let options = CurveOptions {
         pages: args.pages.0,
         max_working_set: args.size,
         memory_fraction: Fraction(args.memory_fraction),
-        order: order.map(OrderArgs::order).unwrap_or_default(),
+        order: order.map(ChaseOrderArgs::order).unwrap_or_default(),
         budget: args.common.budget(usual),
         samples: args.common.samples.map(|n| n as usize),
         ..options
@@ -80,12 +80,12 @@ fn measure(command: &MemoryCommand, hosts: Option<&HostsRun<'_>>) -> Result<Exit
     let plan = CurvePlan::new(curve, &site, &placement, options)?;
     match command {
         MemoryCommand::Matrix(matrix) if matrix.emit.is_some() => emit(matrix, site, plan),
-        _ => session::conduct_plan_on(hosts, &args.common, site, Box::new(plan), &Curves),
+        _ => session::conduct_plan_on(hosts, &args.common, site, Box::new(plan), &CurveGauge),
     }
 }
 
 /// Measures the matrix and writes it as memory attributes of hwloc.
-fn emit(args: &MatrixArgs, site: Site, plan: CurvePlan) -> Result<Exit, Failure> {
+fn emit(args: &MatrixArgs, site: MeasuredNode, plan: CurvePlan) -> Result<Exit, Failure> {
     let common = &args.memory.untimed.common;
     let accept_suspect = common.conditions.accept_suspect;
     let sink = Sink::from(args.output.as_deref().unwrap_or("-"));
@@ -95,7 +95,7 @@ fn emit(args: &MatrixArgs, site: Site, plan: CurvePlan) -> Result<Exit, Failure>
         return Err(Failure::usage(text).hint("write the XML to a file, e.g. --output FILE"));
     }
     sink.check()?;
-    let figures = plan.figures(&site);
+    let figures = plan.possible_figures(&site);
     let mut xml = None;
     let ended = session::conduct(
         common,
@@ -107,7 +107,7 @@ fn emit(args: &MatrixArgs, site: Site, plan: CurvePlan) -> Result<Exit, Failure>
             match (&sink, made) {
                 (Sink::Stdout, Ok(text)) => StdoutContent::Table(text.clone()),
                 (Sink::Stdout, Err(_)) => StdoutContent::Table(String::new()),
-                (Sink::File(_), _) => StdoutContent::page_renderer(&Curves)(record, style),
+                (Sink::File(_), _) => StdoutContent::page_renderer(&CurveGauge)(record, style),
             }
         },
     )?;

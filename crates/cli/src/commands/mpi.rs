@@ -5,11 +5,13 @@ use crate::failure::{Exit, Failure};
 use crate::session::{self, StdoutContent};
 use nodegauge_gauge::PlannedRun;
 use nodegauge_measure::schedule::Budget;
-use nodegauge_messages::{MessageOptions, MessageRequest, Messages, MessagesPlan, MpiRequest, osu};
+use nodegauge_messages::{
+    MessageGauge, MessageOptions, MessageRequest, MessagesPlan, MpiRequest, osu,
+};
 use nodegauge_report::{run, text};
 
 pub(crate) fn execute(args: &MpiArgs) -> Result<Exit, Failure> {
-    let node = session::site(&args.common)?;
+    let node = session::this_node(&args.common)?;
     let request = MessageRequest {
         mpi: MpiRequest {
             mpicc: args.mpicc.clone(),
@@ -21,12 +23,12 @@ pub(crate) fn execute(args: &MpiArgs) -> Result<Exit, Failure> {
         pairs: args.pairs.clone(),
         hosts: args.hosts.clone(),
         ranks: args.ranks.map(|ranks| ranks as usize),
-        size_limit: args.size_limit,
+        size_time_limit: args.size_limit,
         samples: args.common.samples,
     };
     // All usage errors are reported before the history is opened.
     let plan = MessagesPlan::new(&node, options(args), &request)?;
-    let figures = plan.figures(&node);
+    let figures = plan.possible_figures(&node);
     session::conduct(
         &args.common,
         node,
@@ -34,9 +36,9 @@ pub(crate) fn execute(args: &MpiArgs) -> Result<Exit, Failure> {
         |node, progress| session::measure(Box::new(plan), node, progress),
         |record, style| {
             if args.osu_text {
-                StdoutContent::Table(osu::print::tables(record))
+                StdoutContent::Table(osu::print::format_tables(record))
             } else {
-                StdoutContent::Text(text::page(&run::gauge_page(record, &Messages), style))
+                StdoutContent::Text(text::page(&run::gauge_page(record, &MessageGauge), style))
             }
         },
     )

@@ -3,7 +3,7 @@
 use crate::args::noise::NoiseArgs;
 use crate::failure::{Exit, Failure};
 use crate::session;
-use nodegauge_noise::{Noise, NoiseOptions, NoisePlan};
+use nodegauge_noise::{NoiseGauge, NoiseOptions, NoisePlan};
 
 pub(crate) fn execute(args: &NoiseArgs) -> Result<Exit, Failure> {
     if args.common.against.is_some() {
@@ -11,12 +11,12 @@ pub(crate) fn execute(args: &NoiseArgs) -> Result<Exit, Failure> {
             Failure::usage("no published figures of noise exist").hint("use --against with stream")
         );
     }
-    let site = session::site(&args.common)?;
+    let site = session::this_node(&args.common)?;
     let options = NoiseOptions {
         placement: args.placement.options(),
         budget: args.common.budget,
         samples: args.common.samples.map(|n| n as usize),
     };
     let plan = NoisePlan::new(&site, options)?;
-    session::conduct_plan(&args.common, site, Box::new(plan), &Noise)
+    session::conduct_plan(&args.common, site, Box::new(plan), &NoiseGauge)
 }

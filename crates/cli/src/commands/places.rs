@@ -12,7 +12,7 @@ use nodegauge_measure::record;
 use nodegauge_placement::emit::{EmittedRanks, script};
 use nodegauge_placement::json::PlacesDocument;
 use nodegauge_placement::pairs;
-use nodegauge_placement::{Bind, Placement, RankPlacementOptions, RankPlan};
+use nodegauge_placement::{Binding, Placement, RankPlacementOptions, RankPlan};
 use nodegauge_team::Team;
 use std::num::NonZeroU32;
 
@@ -29,7 +29,7 @@ pub(crate) fn execute(args: &PlacesArgs) -> Result<Exit, Failure> {
     }
     let options = args.placement.options();
     let ranks = ranks(args, &mut topology)?;
-    let ranked = options.ranks(&ranks, &topology)?;
+    let ranked = options.plan_ranks(&ranks, &topology)?;
     if let Some(launcher) = args.emit {
         let plan = match ranked {
             Some(plan) => plan,
@@ -79,13 +79,13 @@ pub(crate) fn execute(args: &PlacesArgs) -> Result<Exit, Failure> {
 fn ranks(args: &PlacesArgs, topology: &mut Topology) -> Result<RankPlacementOptions, Failure> {
     let mut ranks = args.ranks.options();
     if let Some(nodes) = args.nodes {
-        ranks = ranks.per_node(nodes, args.devices.is_some())?;
+        ranks = ranks.divide_among_nodes(nodes, args.devices.is_some())?;
     }
     let Some(each) = args.devices else { return Ok(ranks) };
     if topology.source == TopologySource::Live {
         topology.devices = devices::placement_devices(topology, &SysRoot::live());
     }
-    Ok(ranks.near_devices(each, topology))
+    Ok(ranks.with_devices(each, topology))
 }
 
 /// Returns a remark if the table of one node describes several nodes.
@@ -155,7 +155,7 @@ fn show(args: &PlacesArgs, documents: &[PlacesDocument]) -> Result<bool, Failure
 
 /// Shows the pairs of hardware threads that `mpi` would measure on a machine.
 fn mpi_pairs(args: &PlacesArgs, topology: &Topology) -> Result<Exit, Failure> {
-    let rows = pairs::rows(topology, &pairs::pairs_by_distance(topology));
+    let rows = pairs::pair_rows(topology, &pairs::pairs_by_distance(topology));
     let document = serde_json::json!({ "schema": record::SCHEMA, "pairs": rows });
     if output::write_documents(&[(args.json.as_deref(), &|| output::json(&document))])? {
         return Ok(Exit::Success);
@@ -166,7 +166,7 @@ fn mpi_pairs(args: &PlacesArgs, topology: &Topology) -> Result<Exit, Failure> {
 
 /// Starts the threads and returns the CPUs on which the kernel allows each of them to run.
 fn observed_cpus(placement: &Placement) -> Result<String, Failure> {
-    let bound = placement.bind != Bind::None;
+    let bound = placement.bind != Binding::None;
     let places: Vec<_> = placement
         .threads
         .iter()

@@ -9,9 +9,9 @@ use crate::output::{self, Sink};
 use crate::session;
 use nodegauge_analysis::compare::IMPORT_LABEL;
 use nodegauge_gauge::readers::{
-    self, KnownRun, MAX_RUN_BYTES, PrintedRun, ReadContext, ReadRun, RunPosition,
+    self, GivenRunProperties, MAX_RUN_BYTES, ParsedRun, PrintedRun, ReadContext, RunPosition,
 };
-use nodegauge_history::records;
+use nodegauge_history::read_records;
 use nodegauge_machine::{SysRoot, TopologySource};
 use nodegauge_measure::record::{self, Machine, MachineSource, Record};
 use nodegauge_measure::{Notice, NoticeId, legible, printed};
@@ -34,7 +34,7 @@ pub(crate) struct RunDescription<'a> {
     /// Processor and memory of the host.
     pub(crate) node: &'a ImportedNode,
     /// Properties of a STREAM run.
-    pub(crate) run: &'a KnownRun,
+    pub(crate) run: &'a GivenRunProperties,
 }
 
 impl RunDescription<'_> {
@@ -54,7 +54,7 @@ impl RunDescription<'_> {
         let mut machine = Machine::default();
         if self.node.is_given() {
             let options =
-                session::describe_options(self.node.dimms, self.node.processor.as_deref())?;
+                session::description_options(self.node.dimms, self.node.processor.as_deref())?;
             // Only the sockets of this topology are those of the node, not the cores and caches.
             let sockets = format!("Package:{} Core:1 PU:1", self.node.sockets);
             let topology = session::load_topology(&TopologySource::Synthetic(sockets))?;
@@ -71,7 +71,7 @@ impl RunDescription<'_> {
 }
 
 /// Result of a run in a file.
-pub(crate) enum FileRun {
+pub(crate) enum RunReading {
     /// Record of the run and, if the output is incomplete, a sentence with the reason.
     Read(Box<Record>, Option<String>),
     /// Reason why the run was not read.
@@ -79,7 +79,7 @@ pub(crate) enum FileRun {
 }
 
 /// File with outputs of other programs, and the description of its runs.
-pub(crate) struct RunFile<'a> {
+pub(crate) struct ProgramOutputFile<'a> {
     /// Path that the user gave.
     pub(crate) path: &'a Path,
     /// Content of the file.
@@ -92,7 +92,7 @@ pub(crate) struct RunFile<'a> {
     pub(crate) command: &'a [&'a str],
 }
 
-impl RunFile<'_> {
+impl ProgramOutputFile<'_> {
     /// Converts each run of the file on all CPUs, and calls `visit` with the results in the order of the runs. Only
     /// some of the runs are in memory at any time.
     ///
@@ -100,13 +100,13 @@ impl RunFile<'_> {
     /// Fails if the text has no run of a known program, if the lines of two runs are mixed, and if it cannot be read.
     pub(crate) fn each_run<T: Send>(
         &self,
-        convert: &(dyn Fn(FileRun) -> T + Sync),
+        convert: &(dyn Fn(RunReading) -> T + Sync),
         visit: &mut dyn FnMut(T),
     ) -> Result<(), Failure> {
         let context = ReadContext { machine: self.machine, known: self.described.run };
         let readers = readers::all(&GAUGES);
         let shown = shown_path(self.path);
-        let convert_run = |run: ReadRun, position: RunPosition| {
+        let convert_run = |run: ParsedRun, position: RunPosition| {
             let words = run.in_words();
             let is_long = run.is_overlong;
             convert(match run.printed {
@@ -115,9 +115,9 @@ impl RunFile<'_> {
                         .truncation_reason()
                         .map(|reason| format!("{shown}, output of {words}: {reason}"));
                     let place = RunPlace { words: &words, position, is_long };
-                    FileRun::Read(Box::new(self.record(&place, printed)), cut)
+                    RunReading::Read(Box::new(self.record(&place, printed)), cut)
                 }
-                Err(why) => FileRun::Unread(why.into_failure(&shown, &words)),
+                Err(why) => RunReading::Unread(why.into_failure(&shown, &words)),
             })
         };
         readers::read_each(&readers, self.input, &context, &convert_run, visit)
@@ -132,7 +132,8 @@ impl RunFile<'_> {
         let before = Duration::from_secs((of - 1 - at) as u64);
         let written = std::fs::metadata(self.path).and_then(|metadata| metadata.modified()).ok();
         // A run that starts in the future would be the newest run for a long time; the texts sort in the order of time.
-        let started = written.and_then(|time| time.checked_sub(before)).and_then(record::rfc3339);
+        let started =
+            written.and_then(|time| time.checked_sub(before)).and_then(record::format_rfc3339);
         let started = started.filter(|started| *started <= record::now_rfc3339());
         let source = match started {
             Some(_) => "the modification time of the file",
@@ -199,7 +200,7 @@ pub(crate) fn record_text(file: &Path, input: &Input<'_>) -> Result<Option<Strin
     let mut begin = [0; HEAD_BYTES];
     let length = input.read_at(0, &mut begin).map_err(|cause| unreadable(file, cause))?;
     let names = gauges::registry().former_names();
-    if records(file, &String::from_utf8_lossy(&begin[..length]), names).is_none() {
+    if read_records(file, &String::from_utf8_lossy(&begin[..length]), names).is_none() {
         return Ok(None);
     }
     let bytes = input.read_all().map_err(|cause| unreadable(file, cause))?;
@@ -254,17 +255,17 @@ enum RunLine {
 }
 
 impl RunLine {
-    fn new(run: FileRun) -> Self {
+    fn new(run: RunReading) -> Self {
         match run {
-            FileRun::Read(record, cut) => Self::Read { line: json_line(&record), cut },
-            FileRun::Unread(failure) => Self::Unread(failure),
+            RunReading::Read(record, cut) => Self::Read { line: json_line(&record), cut },
+            RunReading::Unread(failure) => Self::Unread(failure),
         }
     }
 }
 
 /// Prints the records of all runs in the files, one per line.
 pub(crate) fn execute(args: &ReadArgs) -> Result<Exit, Failure> {
-    let known = args.run.known();
+    let known = args.run.given_properties();
     let described = &RunDescription {
         labels: &args.label,
         host: args.host.as_deref(),
@@ -276,7 +277,8 @@ pub(crate) fn execute(args: &ReadArgs) -> Result<Exit, Failure> {
     let mut buffer = LineBuffer::default();
     for path in &args.files {
         let read = input_to_read(path).and_then(|input| {
-            let file = RunFile { path, input: &input, described, machine, command: &["read"] };
+            let file =
+                ProgramOutputFile { path, input: &input, described, machine, command: &["read"] };
             file.each_run(&RunLine::new, &mut |run| match run {
                 RunLine::Read { line, cut } => {
                     buffer.add(line);

@@ -10,7 +10,7 @@ use crate::session;
 use nodegauge_history::RunFilter;
 use nodegauge_measure::legible;
 use nodegauge_measure::record::Record;
-use nodegauge_report::export::{Document, Export, Exporter, RelatedRuns, file_stem};
+use nodegauge_report::export::{Document, ExportInput, Exporter, RelatedRuns, file_stem};
 use nodegauge_report::{Conditions, run, trend};
 use std::path::Path;
 use std::slice::from_ref;
@@ -30,7 +30,7 @@ pub(crate) fn execute(args: &ReportArgs) -> Result<Exit, Failure> {
         strict: args.conditions.strict,
     };
     let registry = gauges::registry();
-    let export = Export {
+    let export = ExportInput {
         records: &records,
         asked: &args.runs,
         conditions,
@@ -137,7 +137,7 @@ fn write_trend(label: &str, args: &ReportArgs) -> Result<Exit, Failure> {
 }
 
 impl RelatedRuns for DatabaseArgs {
-    fn earlier(&self, record: &Record) -> Result<Vec<Record>, Failure> {
+    fn earlier_runs(&self, record: &Record) -> Result<Vec<Record>, Failure> {
         let host = record.machine.host.clone();
         let store = session::open_store_to_read(self)?;
         let Some(store) = store.filter(|_| host.is_some()) else { return Ok(Vec::new()) };

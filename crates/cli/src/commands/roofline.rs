@@ -5,7 +5,7 @@ use crate::failure::{Exit, Failure};
 use crate::gauges::GAUGES;
 use crate::progress::Progress;
 use crate::session::{self, StdoutContent};
-use nodegauge_gauge::{PlannedRun, Site};
+use nodegauge_gauge::{MeasuredNode, PlannedRun};
 use nodegauge_roofline::{RooflineGauge, RooflineOptions, RooflinePlan};
 use nodegauge_toolchain::CommandLine;
 
@@ -21,7 +21,7 @@ pub(crate) fn execute(args: &RooflineArgs) -> Result<Exit, Failure> {
     }
     let program = args.program.split_first();
     let program = program.map(|(name, rest)| CommandLine::new(name.clone(), rest.to_vec()));
-    let site = session::site_with_caches(common)?;
+    let site = session::node_with_caches(common)?;
     let plan = {
         let newest = session::newest_run(&common.db, &site);
         let options = RooflineOptions {
@@ -35,8 +35,9 @@ pub(crate) fn execute(args: &RooflineArgs) -> Result<Exit, Failure> {
         };
         RooflinePlan::new(&GAUGES, &site, options)?
     };
-    let figures = plan.figures(&site);
-    let measure =
-        |node: &Site, progress: &mut Progress| session::measure(Box::new(plan), node, progress);
+    let figures = plan.possible_figures(&site);
+    let measure = |node: &MeasuredNode, progress: &mut Progress| {
+        session::measure(Box::new(plan), node, progress)
+    };
     session::conduct(common, site, &figures, measure, StdoutContent::page_renderer(&RooflineGauge))
 }

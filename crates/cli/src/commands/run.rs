@@ -5,18 +5,18 @@ use crate::failure::{Exit, Failure};
 use crate::gauges::{self, GAUGES};
 use crate::session::{self, StdoutContent};
 use nodegauge_analysis::expect::PossibleFigures;
-use nodegauge_gauge::{BudgetShares, Depth, Site, SummaryRequest, usual_times};
-use nodegauge_measure::schedule::{Budget, Limits};
+use nodegauge_gauge::{BudgetShares, Depth, MeasuredNode, SummaryRequest, usual_times};
+use nodegauge_measure::schedule::{Budget, RunLimits};
 use nodegauge_measure::{Notice, Outcome};
-use nodegauge_placement::{Environment, PlacementRequest};
+use nodegauge_placement::{PlacementEnvironment, PlacementRequest};
 use nodegauge_report::{run, text};
 use std::time::Duration;
 
 pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
     let common = &args.common;
-    let site = session::site_with_caches(common)?;
+    let site = session::node_with_caches(common)?;
     // Invalid placement variables are reported before anything is measured, like invalid options.
-    let environment = Environment::current();
+    let environment = PlacementEnvironment::current();
     let mut asked = PlacementRequest::default();
     environment.apply(&mut asked)?;
     nodegauge_placement::plan(&site.topology, &asked)?;
@@ -30,8 +30,8 @@ pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
             // The parts have shares of the budget. They may exceed a share, but do not refuse it.
             let samples = common.samples.map(|n| n as usize);
             let limits = common.budget.map(|time| {
-                let parts = Limits::from_budget(Budget::new(Some(time), time), samples);
-                Limits { is_set_by_user: false, ..parts }
+                let parts = RunLimits::from_budget(Budget::new(Some(time), time), samples);
+                RunLimits { is_set_by_user: false, ..parts }
             });
             let mut found = Outcome::default();
             let depth = if args.full { Depth::Full } else { Depth::Quick };
@@ -82,10 +82,10 @@ pub(crate) fn execute(args: &RunArgs) -> Result<Exit, Failure> {
 
 /// Returns the figures that the gauges may produce, which `--expect` is checked against. The list is empty if a gauge
 /// cannot be planned, because its figures are then unknown.
-fn figures(site: &Site, environment: &Environment) -> Vec<PossibleFigures> {
+fn figures(site: &MeasuredNode, environment: &PlacementEnvironment) -> Vec<PossibleFigures> {
     let ask = SummaryRequest::plain(Depth::Quick, environment);
     let plans: Result<Vec<_>, _> =
         GAUGES.iter().map(|gauge| gauge.summary_plan(site, &ask)).collect();
     let plans = plans.unwrap_or_default();
-    plans.iter().flatten().flat_map(|plan| plan.figures(site)).collect()
+    plans.iter().flatten().flat_map(|plan| plan.possible_figures(site)).collect()
 }

@@ -14,7 +14,7 @@ use nodegauge_measure::record::Record;
 use nodegauge_placement::LauncherJob;
 use nodegauge_stream::ranks::LaunchedRanks;
 use nodegauge_stream::view;
-use nodegauge_stream::{LengthPlan, LengthPlanDocument, LengthRequest, Stream, StreamMode};
+use nodegauge_stream::{LengthPlan, LengthPlanDocument, LengthRequest, StreamGauge, StreamMode};
 
 pub(crate) fn execute(args: &StreamArgs) -> Result<Exit, Failure> {
     if args.plan.plan {
@@ -61,8 +61,8 @@ fn plan_lengths(args: &StreamArgs) -> Result<Exit, Failure> {
     ];
     refuse_with_plan(&args.common, &others)?;
     let options = args.request();
-    options.standard.iter().for_each(|source| output::protect(source));
-    let site = session::planned_site(&args.common, &args.plan.machine)?;
+    options.standard.iter().for_each(|source| output::protect_input(source));
+    let site = session::node_to_plan_for(&args.common, &args.plan.machine)?;
     let request = LengthRequest {
         rate: args.plan.rate,
         is_memory_given: args.plan.machine.memory.is_some(),
@@ -86,7 +86,7 @@ fn measure(
 ) -> Result<Exit, Failure> {
     let request = args.request();
     if let Some(source) = &request.standard {
-        output::protect(source);
+        output::protect_input(source);
     }
     let mode = request.mode(joined)?;
     if hosts.is_some() && !matches!(mode, StreamMode::Plain) {
@@ -94,7 +94,7 @@ fn measure(
             "leave out --sweep, --tune, --compiler and --standard, or start nodegauge on one host",
         ));
     }
-    let stream = Stream { show: args.table.show.show.clone() };
+    let stream = StreamGauge { show: args.table.show.show.clone() };
     if !stream.show.is_empty() && !matches!(mode, StreamMode::Sweep(_)) {
         return Err(no_sweep_failure());
     }
@@ -111,12 +111,12 @@ fn measure(
     // stream.c and its table follow STREAM's rule with the reported cache sizes.
     let by_reported = request.standard.is_some() || args.table.stream_text;
     let site = if by_reported {
-        session::site(&args.common)?
+        session::this_node(&args.common)?
     } else {
-        session::site_with_caches(&args.common)?
+        session::node_with_caches(&args.common)?
     };
     let plan = request.plan(mode, &site, joined, &session::newest_run(&args.common.db, &site))?;
-    let figures = plan.figures(&site);
+    let figures = plan.possible_figures(&site);
     session::conduct_on(
         hosts,
         &args.common,

@@ -4,10 +4,10 @@ use crate::args::sweep::SweepArgs;
 use crate::failure::{Exit, Failure};
 use crate::progress::Progress;
 use crate::session::{self, StdoutContent};
-use nodegauge_gauge::{PlannedRun, Site};
-use nodegauge_placement::JobPlacement;
+use nodegauge_gauge::{MeasuredNode, PlannedRun};
+use nodegauge_placement::JobPlacementOptions;
 use nodegauge_programs::{
-    FigureSource, ProgramCellOptions, ProgramOptions, ProgramSweep, Programs, SweepLimits,
+    FigureSource, ProgramCellOptions, ProgramGauge, ProgramOptions, ProgramSweep, SweepLimits,
     fastest_command,
 };
 use nodegauge_toolchain::mpi::MpiProgram;
@@ -34,8 +34,9 @@ pub(crate) fn execute(args: &SweepArgs) -> Result<Exit, Failure> {
         return Err(Failure::missing(format!("there is no program {path:?}"))
             .hint(with_path_hint(path, HINT)));
     }
-    let site = session::site(common)?;
-    let job = JobPlacement { process: args.placement.options(), ranks: args.ranks.options() };
+    let site = session::this_node(common)?;
+    let job =
+        JobPlacementOptions { process: args.placement.options(), ranks: args.ranks.options() };
     let options = ProgramOptions {
         cell: ProgramCellOptions { job, ..ProgramCellOptions::default() },
         axes: args.axes.clone(),
@@ -43,7 +44,7 @@ pub(crate) fn execute(args: &SweepArgs) -> Result<Exit, Failure> {
     let limits = SweepLimits {
         budget: common.budget,
         samples: common.samples.map(|n| n as usize),
-        run: args.limit.unwrap_or(SweepLimits::RUN_LIMIT),
+        run: args.limit.unwrap_or(SweepLimits::RUN_TIME_LIMIT),
     };
     let program = CommandLine::new(name.clone(), arguments.to_vec());
     let plan =
@@ -55,16 +56,17 @@ pub(crate) fn execute(args: &SweepArgs) -> Result<Exit, Failure> {
             }
         })?;
     let commands = plan.commands(&site.topology);
-    let figures = plan.figures(&site);
-    let measure =
-        |node: &Site, progress: &mut Progress| session::measure(Box::new(plan), node, progress);
+    let figures = plan.possible_figures(&site);
+    let measure = |node: &MeasuredNode, progress: &mut Progress| {
+        session::measure(Box::new(plan), node, progress)
+    };
     if !args.emit {
         return session::conduct(
             common,
             site,
             &figures,
             measure,
-            StdoutContent::page_renderer(&Programs),
+            StdoutContent::page_renderer(&ProgramGauge),
         );
     }
     session::conduct(common, site, &figures, measure, |record, _| {

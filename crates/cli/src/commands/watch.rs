@@ -4,7 +4,7 @@ use crate::args::{WatchArgs, WhenBusy};
 use crate::failure::{Exit, Failure};
 use crate::node;
 use crate::session;
-use nodegauge_gauge::Site;
+use nodegauge_gauge::MeasuredNode;
 use nodegauge_machine::{DescribeOptions, SysRoot};
 use nodegauge_node::watch::WatchRequest;
 
@@ -19,9 +19,9 @@ pub(crate) fn execute(args: &WatchArgs) -> Result<Exit, Failure> {
         is_quiet: args.quiet,
         history: session::history(&args.db),
     };
-    request.check_interval()?;
+    request.validate_interval()?;
     let (topology, machine) = session::this_machine(&DescribeOptions::default())?;
     session::protected_history(&args.db)?;
-    let site = Site::new(topology, machine, SysRoot::live());
+    let site = MeasuredNode::new(topology, machine, SysRoot::live());
     Ok(request.run(site, &node::caller())?.into())
 }

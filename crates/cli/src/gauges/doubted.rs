@@ -4,7 +4,7 @@
 use super::GAUGES;
 use nodegauge_gauge::view::{Block, Page};
 use nodegauge_measure::Notice;
-use nodegauge_measure::record::{Measurement, Quoted, Record, Status, Validity, doubt};
+use nodegauge_measure::record::{Measurement, QuotedStatistic, Record, Status, Validity, doubt};
 use nodegauge_report::{export, run};
 
 /// Reason why figures are suspect in these tests.
@@ -64,7 +64,7 @@ fn recommendations_depend_on_validity() {
         let path = format!("{}/../{source}", env!("CARGO_MANIFEST_DIR"));
         let text = std::fs::read_to_string(&path).unwrap();
         assert!(text.contains(words), "{source} has no text '{words}'");
-        let asks = ["Obstacle::", "conclusion::sentence", "Status::Valid", "doubted("];
+        let asks = ["Obstacle::", "conclusion::sentence_or_obstacle", "Status::Valid", "doubted("];
         assert!(asks.iter().any(|call| text.contains(call)), "{source}: '{words}' is not judged");
     }
 }
@@ -131,7 +131,7 @@ fn suspect_figures_give_no_conclusion() {
     for (name, record) in measured() {
         let suspect = changed(&record, |mut m| {
             m.validity = Validity::valid();
-            m.validity.suspect(LOAD);
+            m.validity.mark_suspect(LOAD);
             m
         });
         draws_no_conclusion(&name, &suspect);
@@ -186,7 +186,7 @@ fn single_values_are_exempt_from_the_validity_rule() {
     for (name, record) in measured() {
         let single = changed(&record, |m| {
             let value = m.value.unwrap_or(1.0);
-            let mut m = m.with_samples(Quoted::Single, vec![value]);
+            let mut m = m.with_samples(QuotedStatistic::Single, vec![value]);
             m.limit = None;
             m.disturbed = Vec::new();
             m.validity = Validity::valid();

@@ -16,7 +16,7 @@ use nodegauge_devices::stream::{DeviceStreamOptions, DeviceStreamPlan};
 use nodegauge_files::FilesOptions;
 use nodegauge_files::metadata::{MetadataOptions, MetadataPlan, MetadataPrograms};
 use nodegauge_gauge::series::alteration::{self, TurnResult};
-use nodegauge_gauge::{PlannedRun, Site};
+use nodegauge_gauge::{MeasuredNode, PlannedRun};
 use nodegauge_kernels::Kernel;
 use nodegauge_kernels::size::SizeSpec;
 use nodegauge_machine::{DescribeOptions, SysRoot, Topology, TopologySource};
@@ -80,7 +80,7 @@ impl From<Extent> for Budget {
 }
 
 /// Function that makes a plan; `None` after it has reported that the machine lacks something.
-type Make = fn(&Site, Extent) -> Option<Box<dyn PlannedRun>>;
+type Make = fn(&MeasuredNode, Extent) -> Option<Box<dyn PlannedRun>>;
 
 /// Plan of a gauge.
 struct Case {
@@ -186,16 +186,16 @@ fn request(extent: Extent) -> StreamRequest {
     request
 }
 
-fn planned(request: &StreamRequest, site: &Site) -> Option<Box<dyn PlannedRun>> {
+fn planned(request: &StreamRequest, site: &MeasuredNode) -> Option<Box<dyn PlannedRun>> {
     let mode = request.mode(None).unwrap();
     Some(request.plan(mode, site, None, &|_, _| None).unwrap())
 }
 
-fn stream(site: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {
+fn stream(site: &MeasuredNode, extent: Extent) -> Option<Box<dyn PlannedRun>> {
     planned(&request(extent), site)
 }
 
-fn sweep(site: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {
+fn sweep(site: &MeasuredNode, extent: Extent) -> Option<Box<dyn PlannedRun>> {
     let mut request = request(extent);
     request.cell.job.process = one_thread();
     request.cell.arrays.size = SizeSpec::Auto;
@@ -203,7 +203,7 @@ fn sweep(site: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {
     planned(&request, site)
 }
 
-fn explain(site: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {
+fn explain(site: &MeasuredNode, extent: Extent) -> Option<Box<dyn PlannedRun>> {
     boxed(request(extent).plan_ablation(site))
 }
 
@@ -216,12 +216,12 @@ fn with_gcc(extent: Extent) -> Option<StreamRequest> {
     Some(StreamRequest { compilers: vec!["gcc -O1".parse().unwrap()], ..request(extent) })
 }
 
-fn compilers(site: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {
+fn compilers(site: &MeasuredNode, extent: Extent) -> Option<Box<dyn PlannedRun>> {
     planned(&with_gcc(extent)?, site)
 }
 
 /// Plans `--standard` with a program that only prints the output of stream.c.
-fn standard(site: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {
+fn standard(site: &MeasuredNode, extent: Extent) -> Option<Box<dyn PlannedRun>> {
     let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/standin/stream.c"));
     let standard = Some(path.to_owned());
     planned(&StreamRequest { standard, ..with_gcc(extent)? }, site)
@@ -237,7 +237,7 @@ fn with_search(extent: Extent) -> Budget {
     Budget { time, is_set_by_user: extent.is_set_by_user }
 }
 
-fn curve(curve: Curve, site: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {
+fn curve(curve: Curve, site: &MeasuredNode, extent: Extent) -> Option<Box<dyn PlannedRun>> {
     let options = CurveOptions {
         max_working_set: Some(Bytes::kib(256)),
         budget: with_search(extent),
@@ -247,7 +247,7 @@ fn curve(curve: Curve, site: &Site, extent: Extent) -> Option<Box<dyn PlannedRun
     boxed(CurvePlan::new(curve, site, &one_thread(), options))
 }
 
-fn family(site: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {
+fn family(site: &MeasuredNode, extent: Extent) -> Option<Box<dyn PlannedRun>> {
     if site.topology.allowed_threads().count() < 2 {
         skip::skip(Part::Cpus, "a family of curves needs two CPUs");
         return None;
@@ -264,7 +264,7 @@ fn family(site: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {
     boxed(CurvePlan::new(Curve::Family, site, &two, options))
 }
 
-fn roofline(site: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {
+fn roofline(site: &MeasuredNode, extent: Extent) -> Option<Box<dyn PlannedRun>> {
     let options = RooflineOptions {
         placement: one_thread(),
         largest: Some(Bytes::mib(16)),
@@ -289,11 +289,11 @@ fn files_options(extent: Extent) -> FilesOptions {
     }
 }
 
-fn files(_: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {
+fn files(_: &MeasuredNode, extent: Extent) -> Option<Box<dyn PlannedRun>> {
     boxed(nodegauge_files::plan(files_options(extent), Vec::new()))
 }
 
-fn entries(_: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {
+fn entries(_: &MeasuredNode, extent: Extent) -> Option<Box<dyn PlannedRun>> {
     let options = MetadataOptions {
         paths: vec![std::env::temp_dir()],
         files: Some(20),
@@ -326,24 +326,24 @@ fn device_stream_options(extent: Extent) -> DeviceStreamOptions {
     }
 }
 
-fn device_stream(_: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {
+fn device_stream(_: &MeasuredNode, extent: Extent) -> Option<Box<dyn PlannedRun>> {
     boxed(DeviceStreamPlan::new(devices()?, device_stream_options(extent), Vec::new()))
 }
 
-fn device_links(_: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {
+fn device_links(_: &MeasuredNode, extent: Extent) -> Option<Box<dyn PlannedRun>> {
     let options =
         LinkOptions { sizes: vec![4096, 1 << 20], budget: extent.into(), samples: extent.samples };
     Some(Box::new(LinkPlan::new(devices()?, options, Vec::new())))
 }
 
-fn device_peaks(_: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {
+fn device_peaks(_: &MeasuredNode, extent: Extent) -> Option<Box<dyn PlannedRun>> {
     // The search for the fastest loops takes a share of the budget, but does not refuse the run.
     let time = extent.budget.min(Duration::from_secs(4));
     let budget = Budget { time, is_set_by_user: extent.is_set_by_user };
     Some(Box::new(PeakPlan::new(devices()?, Vec::new(), budget, extent.samples, Vec::new())))
 }
 
-fn device_curves(_: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {
+fn device_curves(_: &MeasuredNode, extent: Extent) -> Option<Box<dyn PlannedRun>> {
     let options = DeviceCurveOptions {
         mixes: vec![DeviceMix::Reads],
         size: Some(Bytes::mib(1)),
@@ -361,7 +361,7 @@ fn workers() -> WorkersOptions {
     options
 }
 
-fn noise(site: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {
+fn noise(site: &MeasuredNode, extent: Extent) -> Option<Box<dyn PlannedRun>> {
     let options = NoiseOptions {
         placement: one_thread(),
         budget: Some(extent.budget),
@@ -370,7 +370,7 @@ fn noise(site: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {
     boxed(NoisePlan::new(site, options))
 }
 
-fn trapezoid(site: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {
+fn trapezoid(site: &MeasuredNode, extent: Extent) -> Option<Box<dyn PlannedRun>> {
     let options = TrapezoidOptions {
         points: vec![1000, 100_000],
         budget: Some(extent.budget),
@@ -379,7 +379,7 @@ fn trapezoid(site: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {
     boxed(TrapezoidPlan::new(site, &workers(), None, options))
 }
 
-fn iccg(site: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {
+fn iccg(site: &MeasuredNode, extent: Extent) -> Option<Box<dyn PlannedRun>> {
     let options = IccgOptions {
         elements: Some([8; 3]),
         budget: Some(extent.budget),
@@ -400,11 +400,11 @@ fn hpcg_options(extent: Extent, xhpcg: Option<XhpcgOptions>) -> HpcgOptions {
     }
 }
 
-fn hpcg(site: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {
+fn hpcg(site: &MeasuredNode, extent: Extent) -> Option<Box<dyn PlannedRun>> {
     boxed(HpcgPlan::new(site, &workers(), hpcg_options(extent, None)))
 }
 
-fn program(site: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {
+fn program(site: &MeasuredNode, extent: Extent) -> Option<Box<dyn PlannedRun>> {
     let options = ProgramOptions {
         axes: vec!["env:LETTER=a,b,c".parse().unwrap()],
         ..ProgramOptions::default()
@@ -417,11 +417,11 @@ fn program(site: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {
     boxed(plan)
 }
 
-fn site() -> Site {
+fn site() -> MeasuredNode {
     let topology = Topology::load(&TopologySource::Live).unwrap();
     let machine =
         nodegauge_machine::describe(&topology, &SysRoot::live(), &DescribeOptions::default());
-    Site::new(topology, machine, SysRoot::live())
+    MeasuredNode::new(topology, machine, SysRoot::live())
 }
 
 /// Program that passes every self-test. It replaces the test binary.
@@ -453,7 +453,7 @@ fn run(
         seen.borrow_mut().push(turn);
         alter(number, turn, measure)
     };
-    let ended = alteration::with(altered, || {
+    let ended = alteration::with_alteration(altered, || {
         nodegauge_os::with_own_program(SELF_TEST.to_owned(), || plan.run(&site, observer))
     });
     let ended = Outcome::finish_run(ended, observer);

@@ -1,29 +1,29 @@
 //! List of all gauges in page order, which is used to run, show, compare, describe and fuzz them.
 
-use nodegauge_curves::Curves;
+use nodegauge_curves::CurveGauge;
 use nodegauge_gauge::Gauge;
-use nodegauge_stream::Stream;
+use nodegauge_stream::StreamGauge;
 
 /// Number of gauges in the list.
 const COUNT: usize = 16;
 
 /// All gauges of the program.
-pub(crate) const GAUGES: [&dyn Gauge; COUNT] = with_stream(&PLAIN_STREAM);
+pub(crate) const GAUGES: [&dyn Gauge; COUNT] = with_stream(&STREAM_GAUGE);
 
-static PLAIN_STREAM: Stream = Stream::PLAIN;
+static STREAM_GAUGE: StreamGauge = StreamGauge::WITH_DEFAULT_VIEW;
 
 /// Returns all gauges, with `stream` as the STREAM gauge.
-pub(crate) const fn with_stream(stream: &Stream) -> [&dyn Gauge; COUNT] {
+pub(crate) const fn with_stream(stream: &StreamGauge) -> [&dyn Gauge; COUNT] {
     [
         stream,
-        &Curves,
+        &CurveGauge,
         &nodegauge_compute::ComputeGauge,
-        &nodegauge_messages::Messages,
-        &nodegauge_files::Files,
-        &nodegauge_noise::Noise,
-        &nodegauge_devices::Devices,
-        &nodegauge_apps::Apps,
-        &nodegauge_programs::Programs,
+        &nodegauge_messages::MessageGauge,
+        &nodegauge_files::FileGauge,
+        &nodegauge_noise::NoiseGauge,
+        &nodegauge_devices::DeviceGauge,
+        &nodegauge_apps::AppGauge,
+        &nodegauge_programs::ProgramGauge,
         &nodegauge_roofline::RooflineGauge,
         &nodegauge_outputs::MEMORY,
         &nodegauge_outputs::COMPUTE,

@@ -1,7 +1,7 @@
 //! Tests of renamed keys. A record, a stored history and an export with the former name of a key can be read, and their
 //! figures are paired with figures under the current name.
 
-use nodegauge_analysis::compare::{Design, Pair, Side, compare};
+use nodegauge_analysis::compare::{ComparisonDesign, Pair, Side, compare};
 use nodegauge_history::Store;
 use nodegauge_measure::keys::{ConfigKind, FormerNames, Registry};
 use nodegauge_measure::record::{Machine, Measurement, Record, SCHEMA, new_id, now_rfc3339};
@@ -53,8 +53,12 @@ fn registry() -> Registry {
 #[track_caller]
 fn pairs_with_today(read: Record) {
     let side = |run: Record| Side { runs: vec![run], ..Side::default() };
-    let comparison =
-        compare(&side(read), &side(record("rope_metres")), Design::default(), &registry());
+    let comparison = compare(
+        &side(read),
+        &side(record("rope_metres")),
+        ComparisonDesign::default(),
+        &registry(),
+    );
     assert!(comparison.only_a.is_empty() && comparison.only_b.is_empty(), "{comparison:?}");
     assert_eq!(comparison.pairs.len(), 2);
     let has_length = |pair: &Pair| pair.at.contains_key("rope_metres");
@@ -73,7 +77,7 @@ fn records_with_a_former_key_name_are_read_and_paired() {
     file.write_all(text.as_bytes()).unwrap();
     pairs_with_today(nodegauge_history::read_file(file.path(), names).unwrap());
 
-    let exported = nodegauge_history::records(Path::new("old.jsonl"), &text, names).unwrap();
+    let exported = nodegauge_history::read_records(Path::new("old.jsonl"), &text, names).unwrap();
     exported.for_each(|read| pairs_with_today(read.unwrap()));
 
     // The history was written by a program that only knew the former name.

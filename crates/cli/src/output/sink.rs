@@ -15,7 +15,7 @@ use std::sync::{Mutex, PoisonError};
 static INPUTS: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
 /// Prevents outputs of this command from replacing a file.
-pub(crate) fn protect(input: &Path) {
+pub(crate) fn protect_input(input: &Path) {
     INPUTS.lock().unwrap_or_else(PoisonError::into_inner).insert(input.to_owned());
 }
 

@@ -5,10 +5,10 @@ use crate::output::{HplOutput, HplRow};
 use crate::result::RATING_FORMULA;
 use crate::{GAUGE, RATING, TEST};
 use nodegauge_measure::Unit;
-use nodegauge_measure::record::{Category, Measurement, Quoted, Status, Validity};
+use nodegauge_measure::record::{Category, Measurement, QuotedStatistic, Status, Validity};
 
 /// Returns the measurements of a saved output. They are suspect if the output may be incomplete.
-pub fn saved_figures(output: &HplOutput) -> Vec<Measurement> {
+pub fn saved_output_figures(output: &HplOutput) -> Vec<Measurement> {
     engine_figures(output, "xhpl")
 }
 
@@ -80,9 +80,9 @@ fn measurement(group: &[&HplRow], about: RatingConfig) -> Measurement {
     }
     let counted = group.iter().filter(|_| !failed);
     Measurement::new(GAUGE, TEST, RATING, Unit::FlopsPerSecond)
-        .category(Category::Reference)
-        .with_samples(Quoted::Best, counted.map(|member| member.rate.0).collect())
-        .config(&config)
+        .with_category(Category::Reference)
+        .with_samples(QuotedStatistic::Best, counted.map(|member| member.rate.0).collect())
+        .with_config(&config)
         .with_validity(validity)
 }
 
@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn results_of_truncated_output_are_suspect() {
         let whole = include_str!("../../tests/outputs/three-nb.txt");
-        let status = |text: &str| saved_figures(&output::read(text))[0].validity.status;
+        let status = |text: &str| saved_output_figures(&output::read(text))[0].validity.status;
         assert_eq!(status(whole), Status::Valid);
         assert_eq!(status(whole.split("Finished").next().unwrap()), Status::Suspect);
     }

@@ -1,7 +1,7 @@
 //! Runs of xhpl or of the HPL in hpcc: finding the program, placing the ranks, writing the input file and reading the
 //! output.
 
-use super::{Grid, PlacedReference, RankLayout};
+use super::{Grid, PlacedReferenceProgram, RankLayout};
 use crate::dat;
 use crate::options::HplOptions;
 use crate::output::{self, HplOutput};
@@ -11,7 +11,7 @@ use nodegauge_placement::PlacementRequest;
 use nodegauge_placement::ranks::{RankRequest, plan_ranks};
 use nodegauge_toolchain::blas::probe::threads_environment;
 use nodegauge_toolchain::mpi::{HostRanks, MpiProgram, RankPlaces};
-use nodegauge_toolchain::program::{self, Folder, InputFile, ProgramJob};
+use nodegauge_toolchain::program::{self, InputFile, ProgramJob, WorkingFolder};
 use nodegauge_toolchain::{CommandLine, ToolchainError};
 use std::borrow::Cow;
 use std::path::Path;
@@ -22,14 +22,14 @@ const LIMIT: Duration = Duration::from_secs(24 * 3600);
 
 /// Kind of reference program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ReferenceKind {
+pub(super) enum ReferenceProgramKind {
     /// HPL alone; reads HPL.dat and prints the results to standard output.
     Xhpl,
     /// HPC Challenge, which includes HPL; reads hpccinf.txt and writes the results to hpccoutf.txt.
     Hpcc,
 }
 
-impl ReferenceKind {
+impl ReferenceProgramKind {
     /// Returns the kind of a program, derived from its file name.
     fn from_program(program: &Path) -> Self {
         let name = program.file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -45,7 +45,7 @@ impl ReferenceKind {
     }
 }
 
-impl PlacedReference {
+impl PlacedReferenceProgram {
     /// Finds the program and the launcher, and places the ranks; `None` if no reference program is requested.
     ///
     /// # Errors
@@ -67,7 +67,7 @@ impl PlacedReference {
             "give the path of an xhpl or hpcc, e.g. --xhpl /usr/bin/hpcc (Debian package hpcc)";
         let launcher = asked.launcher.as_ref();
         let program = MpiProgram::find(&asked.program, launcher, asked.allow_root, hint)?;
-        let kind = ReferenceKind::from_program(&asked.program);
+        let kind = ReferenceProgramKind::from_program(&asked.program);
         Ok(Some(Self { kind, program, hosts: options.ranks.hosts.clone(), plan, layout }))
     }
 
@@ -84,14 +84,14 @@ impl PlacedReference {
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Option<(HplOutput, String)>, Failure> {
         let name = match self.kind {
-            ReferenceKind::Xhpl => "HPL.dat",
-            ReferenceKind::Hpcc => "hpccinf.txt",
+            ReferenceProgramKind::Xhpl => "HPL.dat",
+            ReferenceProgramKind::Hpcc => "hpccinf.txt",
         };
         let input = InputFile { name, text: dat::format_input(n, nbs, grids, &n.to_string()) };
         let command = CommandLine::new(self.program.path.display().to_string(), []);
         let run = ProgramJob::new(command, LIMIT)
             .with_launcher(self.program.launch(self.places(topology)))
-            .with_folder(Folder::Private(vec![input]))
+            .with_folder(WorkingFolder::Private(vec![input]))
             .with_environment(threads_environment(self.threads_per_rank()));
         let ended = program::run(&run, interrupted)?;
         let status = match ended.status() {
@@ -99,9 +99,11 @@ impl PlacedReference {
             status => status?,
         };
         let read = match self.kind {
-            ReferenceKind::Xhpl => output::read(&ended.stdout),
+            ReferenceProgramKind::Xhpl => output::read(&ended.stdout),
             // hpcc appends to the file during the run, so the file may contain results even if hpcc failed.
-            ReferenceKind::Hpcc => output::read(ended.file("hpccoutf.txt").unwrap_or_default()),
+            ReferenceProgramKind::Hpcc => {
+                output::read(ended.file("hpccoutf.txt").unwrap_or_default())
+            }
         };
         if !read.rows.is_empty() && status.success() {
             return Ok(Some((read, ended.command())));

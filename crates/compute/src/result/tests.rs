@@ -1,7 +1,7 @@
 //! Tests of figures and notices, derived from given peaks and rates.
 
 use super::*;
-use crate::choose::{DefaultKernels, TrialResult};
+use crate::choose::{DefaultKernelsVerdict, TrialResult};
 use crate::config::ResidualConfig;
 use crate::observed::{ComparisonRates, LoopBurst};
 use nodegauge_lu::peak::{Burst, loops};
@@ -11,13 +11,13 @@ use nodegauge_measure::{FlopsPerSec, Seconds};
 use nodegauge_placement::PlacementRequest;
 
 /// Returns a site with two cores of 32 FLOP per cycle, with separate units for additions.
-fn site() -> Site {
+fn site() -> MeasuredNode {
     let source = TopologySource::Synthetic("Package:1 NUMANode:1 Core:2 PU:1".to_owned());
     let mut machine = Machine::default();
     machine.processor.cores = 2;
     machine.processor.flops_per_cycle = Some(32);
     machine.processor.flops_per_cycle_without_fma = Some(32);
-    Site::new(Topology::load(&source).unwrap(), machine, SysRoot::live())
+    MeasuredNode::new(Topology::load(&source).unwrap(), machine, SysRoot::live())
 }
 
 fn burst(gflops: f64, ghz: f64) -> Burst {
@@ -65,7 +65,7 @@ fn timed(
                 name: "a library".to_owned(),
                 rate,
                 probed: None,
-                default: DefaultKernels::default(),
+                default: DefaultKernelsVerdict::default(),
             },
             dgemm: vec![100e9, 140e9],
             search: Vec::new(),

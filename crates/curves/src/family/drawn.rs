@@ -10,8 +10,8 @@
 //! Bubble-Up (Mars et al., MICRO 2011) introduced reporters of memory pressure, and loads of known size that run
 //! together with a program. All functions are pure.
 
-use nodegauge_gauge::family::{part_count, slice};
-use nodegauge_measure::stats::{self, Better, Summary};
+use nodegauge_gauge::family::{part_count, part_slice};
+use nodegauge_measure::stats::{self, BetterDirection, Summary};
 use nodegauge_measure::{BytesPerSec, Seconds};
 
 /// Readings of a reporter during one known load.
@@ -45,7 +45,7 @@ pub(super) struct ProgramBandwidth {
 }
 
 fn interval(samples: &[f64]) -> Option<[f64; 2]> {
-    Summary::from_samples(samples, Better::Lower)?.ci95
+    Summary::from_samples(samples, BetterDirection::Lower)?.ci95
 }
 
 /// Returns the median, or zero without samples.
@@ -117,11 +117,11 @@ impl Calibration {
         for part in 0..parts {
             let mut pairs = Vec::new();
             for point in &self.points {
-                let load = median_or_zero(slice(&point.rates, part, parts));
-                pairs.push((load, stats::median(slice(&point.readings, part, parts))));
+                let load = median_or_zero(part_slice(&point.rates, part, parts));
+                pairs.push((load, stats::median(part_slice(&point.readings, part, parts))));
             }
-            let loaded = load_at(&pairs, stats::median(slice(&self.program, part, parts)));
-            let slowdowns = slice(&self.slowdowns, part, parts);
+            let loaded = load_at(&pairs, stats::median(part_slice(&self.program, part, parts)));
+            let slowdowns = part_slice(&self.slowdowns, part, parts);
             let slowdown = if slowdowns.is_empty() { 1.0 } else { stats::median(slowdowns) };
             rates.extend(loaded.map(|rate| rate * slowdown));
         }

@@ -1,7 +1,9 @@
 //! Figures of the family of curves: the figures of points and bandwidths, and the figures that are derived from a whole
 //! curve.
 
-use super::{CellPart, Family, FamilyCell, FamilyView, Member, PathMemory, PathRun, with_mix};
+use super::{
+    CellQuantity, Family, FamilyCell, FamilyMember, FamilyView, PathMemory, PathRun, with_mix,
+};
 use crate::config::CurveConfig;
 use crate::loaded::{self, KNEE_BANDWIDTH};
 use crate::matrix::MIN_LOCAL_SHARE;
@@ -13,7 +15,7 @@ use nodegauge_gauge::family::{
     self, FoundKnee, KNEE_PREFIX, Knee, LOAD_PERCENTS, LoadPoint, MeasuredPoint, PointNames,
     SATURATED_PREFIX,
 };
-use nodegauge_measure::record::{Measurement, Quoted, Status, Validity};
+use nodegauge_measure::record::{Measurement, QuotedStatistic, Status, Validity};
 use nodegauge_measure::{Bytes, NoticeId, Unit, stats};
 
 /// Measured cells of the family, from which the figures are computed.
@@ -40,7 +42,7 @@ impl FamilyFigures<'_, '_> {
     }
 
     /// Returns the index of a cell.
-    fn number(&self, path: usize, member: usize, part: CellPart) -> Option<usize> {
+    fn number(&self, path: usize, member: usize, part: CellQuantity) -> Option<usize> {
         self.cells.iter().position(|cell| *cell == FamilyCell { path, member, part })
     }
 
@@ -61,11 +63,11 @@ impl FamilyFigures<'_, '_> {
         if let Some(node) = path.to {
             config.to_node = Some(node.0.into());
             config.memory_policy = Some(path.policy.as_str().to_owned());
-            let got = run::actual_nodes(region.mapping());
+            let got = run::numa_node_shares(region.mapping());
             config.on_node = got.map(|got| got.get(&node.0).copied().unwrap_or_default());
             if let Some(share) = config.on_node.filter(|share| share.0 < MIN_LOCAL_SHARE) {
                 let share = share.in_whole_percent();
-                validity.suspect(format!("only {share} of the memory is on NUMA node {node}"));
+                validity.mark_suspect(format!("only {share} of the memory is on NUMA node {node}"));
             }
             let known = run.setup.site.topology.nodes.iter().find(|known| known.id == node);
             config.device_memory = known.and_then(|known| known.device.clone());
@@ -81,8 +83,8 @@ impl FamilyFigures<'_, '_> {
         path: usize,
         member: usize,
     ) {
-        let Some(cell) = self.number(path, member, CellPart::Saturated) else { return };
-        let Member { mix, loops, .. } = &self.paths[path].members[member];
+        let Some(cell) = self.number(path, member, CellQuantity::Saturated) else { return };
+        let FamilyMember { mix, loops, .. } = &self.paths[path].members[member];
         let (config, mut validity) =
             self.config_and_validity(run, path, &self.memories[path].load_region);
         let threads = self.family.paths[path].places.len() as u64;
@@ -93,7 +95,7 @@ impl FamilyFigures<'_, '_> {
                 "arrays of {arrays} are smaller than four times the last-level caches in use, \
                  which may hold part of them"
             );
-            validity.suspect(reason);
+            validity.mark_suspect(reason);
         }
         let config = CurveConfig {
             element: Some("f64".to_owned()),
@@ -103,14 +105,14 @@ impl FamilyFigures<'_, '_> {
         if self.family.view == FamilyView::Curves {
             let rates: Vec<f64> =
                 judged.seconds(cell, 0).into_iter().map(|seconds| 1.0 / seconds).collect();
-            family::best_doubt(&rates).into_iter().for_each(|reason| validity.suspect(reason));
+            family::best_doubt(&rates).into_iter().for_each(|reason| validity.mark_suspect(reason));
         }
         let name = match self.family.view {
             FamilyView::Mix => mix.name().to_owned(),
             _ => format!("{SATURATED_PREFIX}{mix}"),
         };
         let value = TimeConversion::Loop(&loops[0], true);
-        let figure = FigureOutline { name, quoted: Quoted::Best, value, config, validity };
+        let figure = FigureOutline { name, quoted: QuotedStatistic::Best, value, config, validity };
         run.add_figure(judged, cell, 0, figure);
     }
 
@@ -125,7 +127,7 @@ impl FamilyFigures<'_, '_> {
         let (mut config, validity) = self.config_and_validity(run, path, &chase_memory.region);
         config.add_order(run.setup.options.order);
         config.set_bytes = Some(chase_memory.bytes());
-        let Member { mix, load, .. } = &self.paths[path].members[member];
+        let FamilyMember { mix, load, .. } = &self.paths[path].members[member];
         let variant = load.as_ref()?.0.variant();
         if self.family.view == FamilyView::Curves {
             config = with_mix(&config, *mix);
@@ -150,19 +152,21 @@ impl FamilyFigures<'_, '_> {
     /// Adds the figures of the points of a curve, and the figures and sentences that are derived from the whole curve.
     fn add_curve(&self, run: &mut CurveRun<'_>, judged: &TimedCells, path: usize, member: usize) {
         let Some((config, validity)) = self.points_config(run, path, member) else { return };
-        let Member { mix, load, .. } = &self.paths[path].members[member];
+        let FamilyMember { mix, load, .. } = &self.paths[path].members[member];
         let mix = *mix;
         let loaders = self.family.paths[path].places.len() as u64 - 1;
-        let idle = self.number(path, member, CellPart::Point(0));
+        let idle = self.number(path, member, CellQuantity::Point(0));
         let flushed = idle.and_then(|cell| memory_chase::flushed_load_time(judged, cell, 1));
         let mut points: Vec<MeasuredPoint> = Vec::new();
         for (number, share) in LOAD_PERCENTS.into_iter().enumerate() {
-            let Some(cell) = self.number(path, member, CellPart::Point(number)) else { continue };
+            let Some(cell) = self.number(path, member, CellQuantity::Point(number)) else {
+                continue;
+            };
             let first = run.outcome.measurements.len();
             let mut validity = validity.clone();
             if self.family.view == FamilyView::Curves && share == 0 {
                 let doubt = family::latency_doubt(&judged.seconds(cell, 0));
-                doubt.into_iter().for_each(|reason| validity.suspect(reason));
+                doubt.into_iter().for_each(|reason| validity.mark_suspect(reason));
             }
             let PointNames { latency, bandwidth } = self.point_names(mix, share);
             let names = std::iter::once(latency).chain(bandwidth);
@@ -170,7 +174,7 @@ impl FamilyFigures<'_, '_> {
             for (part, (name, value)) in parts {
                 let figure = FigureOutline {
                     name,
-                    quoted: Quoted::Median,
+                    quoted: QuotedStatistic::Median,
                     value,
                     config: CurveConfig {
                         loaders: Some(if share > 0 { loaders } else { 0 }),
@@ -221,14 +225,14 @@ impl FamilyFigures<'_, '_> {
 /// Adds the figure of `memory loaded` for the load at which latency is twice the idle latency, and the sentence about
 /// this load.
 fn add_loaded_knee(run: &mut CurveRun<'_>, points: &[MeasuredPoint], mut config: CurveConfig) {
-    let curve: Vec<LoadPoint> = points.iter().map(MeasuredPoint::whole).collect();
+    let curve: Vec<LoadPoint> = points.iter().map(MeasuredPoint::whole_run_point).collect();
     let text = loaded::knee_in_words(&curve);
     run.outcome.notices.extend(text.map(|text| notice(NoticeId::Saturation, text)));
-    let Knee::At { rate, doubt } = family::knee(&curve) else { return };
+    let Knee::At { rate, doubt } = family::find_knee(&curve) else { return };
     // The figure is derived from the points of the curve and has no samples.
     config.basis = Some("linear interpolation between the two nearest loads".to_owned());
-    let m = Measurement::new(GAUGE, run.curve.test(), KNEE_BANDWIDTH, Unit::BytesPerSecond);
-    let mut m = m.value(Quoted::Single, rate).config(&config);
+    let m = Measurement::new(GAUGE, run.curve.test_name(), KNEE_BANDWIDTH, Unit::BytesPerSecond);
+    let mut m = m.with_value(QuotedStatistic::Single, rate).with_config(&config);
     // The figure is at most as valid as the two points from which it is interpolated.
     doubt.into_iter().for_each(|reason| m.doubt(Status::Suspect, reason));
     run.outcome.measurements.push(m);
@@ -242,10 +246,11 @@ fn add_knee(run: &mut CurveRun<'_>, mix: Mix, points: &[MeasuredPoint], mut conf
     let Some(FoundKnee { basis, rates, doubts }) = FoundKnee::from_points(points) else { return };
     config.basis = Some(basis.to_string());
     let name = format!("{KNEE_PREFIX}{mix}");
-    let m = Measurement::new(GAUGE, run.curve.test(), name, Unit::BytesPerSecond);
+    let m = Measurement::new(GAUGE, run.curve.test_name(), name, Unit::BytesPerSecond);
     let mut validity = Validity::valid();
-    doubts.into_iter().for_each(|reason| validity.suspect(reason));
-    family::knee_doubt(&rates).into_iter().for_each(|reason| validity.suspect(reason));
-    let m = m.with_samples(Quoted::Median, rates).config(&config).with_validity(validity);
+    doubts.into_iter().for_each(|reason| validity.mark_suspect(reason));
+    family::knee_doubt(&rates).into_iter().for_each(|reason| validity.mark_suspect(reason));
+    let m =
+        m.with_samples(QuotedStatistic::Median, rates).with_config(&config).with_validity(validity);
     run.outcome.measurements.push(m);
 }

@@ -4,7 +4,7 @@ use crate::{CurveSetup, matrix};
 use nodegauge_machine::{CpuId, NumaNodeId};
 use nodegauge_measure::{Failure, SyntaxError};
 use nodegauge_placement::MemoryPolicy;
-use nodegauge_placement::numactl::{NumberRange, node_ranges};
+use nodegauge_placement::numactl::{NumberRange, parse_numa_node_ranges};
 use std::str::FromStr;
 
 /// Choice of NUMA nodes: `--from` and `--to`.
@@ -24,7 +24,7 @@ impl FromStr for NodeChoice {
 
     /// Parses `all` or a list of nodes such as `0,2-3`.
     fn from_str(text: &str) -> Result<Self, SyntaxError> {
-        if text == "all" { Ok(Self::All) } else { node_ranges(text).map(Self::Ranges) }
+        if text == "all" { Ok(Self::All) } else { parse_numa_node_ranges(text).map(Self::Ranges) }
     }
 }
 

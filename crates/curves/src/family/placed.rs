@@ -12,16 +12,16 @@ use crate::loaded::LoaderTimes;
 use crate::run::CurveRun;
 use crate::{GAUGE, notice};
 use nodegauge_arena::ArenaError;
-use nodegauge_chase::{KnownLoad, Load, Reporter, Reporters};
-use nodegauge_gauge::family::{part_count, slice};
+use nodegauge_chase::{KnownLoad, LoadGenerator, ReporterKind, Reporters};
+use nodegauge_gauge::family::{part_count, part_slice};
 use nodegauge_gauge::series::Series;
 use nodegauge_machine::counters::MemoryCounters;
 use nodegauge_machine::{CpuId, SysRoot};
 use nodegauge_measure::interference::{Cause, CpuTimeReading};
-use nodegauge_measure::record::{Measurement, Quoted, Status, Validity};
+use nodegauge_measure::record::{Measurement, QuotedStatistic, Status, Validity};
 use nodegauge_measure::samples::{Sample, SamplesByRegime};
-use nodegauge_measure::schedule::{Limits, Turn, TurnFailure, policy};
-use nodegauge_measure::stats::{self, Better, Summary};
+use nodegauge_measure::schedule::{RunLimits, Turn, TurnFailure, policy};
+use nodegauge_measure::stats::{self, BetterDirection, Summary};
 use nodegauge_measure::{BytesPerSec, Failure, Fraction, Notice, NoticeId, Unit, clock};
 use nodegauge_os::ChildPlace;
 use nodegauge_toolchain::program::{self, ProgramJob};
@@ -66,9 +66,9 @@ const ROUNDS: u32 = 8;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ProgramCell {
     /// Run of the program together with a reporter.
-    Program(Reporter),
+    Program(ReporterKind),
     /// Run of a known load together with a reporter. The number is the load as a share of the full rate, percent.
-    Known(Reporter, u32),
+    Known(ReporterKind, u32),
     /// Chain on a CPU of the program, together with readers on the other CPUs.
     LoadedChain,
 }
@@ -149,7 +149,7 @@ impl ProgramRuns {
     }
 
     /// Runs the program once, within the budget of the user.
-    fn run_once(&self, limits: &Limits) -> ProgramEnd {
+    fn run_once(&self, limits: &RunLimits) -> ProgramEnd {
         let left = (limits.budget + limits.grace()).saturating_sub(limits.elapsed());
         let is_kept = limits.must_be_kept();
         if is_kept && left.is_zero() {
@@ -175,7 +175,7 @@ impl ProgramRuns {
     }
 
     /// Runs the program as often as a turn requires. Returns the mean time of a run.
-    fn run_turn(&self, limits: &Limits) -> ProgramEnd {
+    fn run_turn(&self, limits: &RunLimits) -> ProgramEnd {
         let mut seconds = 0.0;
         for _ in 0..self.repeats() {
             match self.run_once(limits) {
@@ -190,7 +190,7 @@ impl ProgramRuns {
 /// Returns the cells of a run with a program.
 fn cells() -> Vec<ProgramCell> {
     let mut cells = vec![ProgramCell::LoadedChain];
-    for reporter in [Reporter::Chain, Reporter::Readers] {
+    for reporter in [ReporterKind::Chain, ReporterKind::Readers] {
         cells.push(ProgramCell::Program(reporter));
         cells.extend(KNOWN_SHARES.map(|share| ProgramCell::Known(reporter, share)));
     }
@@ -198,10 +198,10 @@ fn cells() -> Vec<ProgramCell> {
 }
 
 /// Returns a description of the method by which a reporter estimates the bandwidth of a program.
-fn method_in_words(reporter: Reporter) -> &'static str {
+fn method_in_words(reporter: ReporterKind) -> &'static str {
     match reporter {
-        Reporter::Chain => "latency of a chain during the program, calibrated by known loads",
-        Reporter::Readers => "rate of readers during the program, calibrated by known loads",
+        ReporterKind::Chain => "latency of a chain during the program, calibrated by known loads",
+        ReporterKind::Readers => "rate of readers during the program, calibrated by known loads",
     }
 }
 
@@ -225,8 +225,8 @@ impl<'p, 'm> PlacedProgram<'p, 'm> {
     fn turn(
         &mut self,
         reporters: &Reporters<'_>,
-        reporter: Reporter,
-        limits: &Limits,
+        reporter: ReporterKind,
+        limits: &RunLimits,
     ) -> Result<Vec<Sample>, TurnFailure> {
         let Some(chase) = &mut self.path.chase else { return Ok(Vec::new()) };
         let runs = self.runs;
@@ -253,13 +253,15 @@ impl<'p, 'm> PlacedProgram<'p, 'm> {
             Some(ProgramEnd::Interrupted) | None => return Ok(Vec::new()),
         };
         sample.seconds.push(seconds);
-        let others =
-            CpuTimeReading::now(&all).zip(before).map(|(now, then)| now.other_programs_since(then));
+        let others = CpuTimeReading::now(&all)
+            .zip(before)
+            .map(|(now, then)| now.other_programs_time_since(then));
         let share = others.map_or(0.0, |others| others.0 / (elapsed * all.len() as f64));
         if share > MAX_OTHERS_SHARE {
             sample.causes.push(Cause::OtherProgram { share: Fraction(share) });
         }
-        if let (Reporter::Chain, Some(counters), Some(start)) = (reporter, &self.counters, reading)
+        if let (ReporterKind::Chain, Some(counters), Some(start)) =
+            (reporter, &self.counters, reading)
         {
             let moved = counters.read().ok().and_then(|end| counters.traffic(&[(start, end)]));
             self.counter_rates.extend(moved.map(|moved| moved.total / elapsed));
@@ -278,12 +280,12 @@ impl<'p, 'm> PlacedProgram<'p, 'm> {
         validity: Validity,
     ) -> Result<(), ArenaError> {
         run.observer.begin_phase("calibrating the reporters");
-        let load = Load::new(self.path.buffers, self.path.blocks);
+        let load = LoadGenerator::new(self.path.buffers, self.path.blocks);
         let workers = self.runs.workers;
         let reporters = Reporters { load, other_workers: workers };
         let full = KnownLoad { spins: Some(0), time: KNOWN_TIME, start: 0 };
         let Some(chain) = &mut self.path.chase else { return Ok(()) };
-        let first = reporters.calibrate(self.path.pool, chain, Reporter::Chain, full)?;
+        let first = reporters.calibrate(self.path.pool, chain, ReporterKind::Chain, full)?;
         let times = LoaderTimes::from_load(&load, first.seconds[1], workers as u64);
         let cells = cells();
         let limits = run.limits;
@@ -308,7 +310,7 @@ impl<'p, 'm> PlacedProgram<'p, 'm> {
             run.observer,
             None,
         )?;
-        series.end(&mut run.outcome);
+        series.store_end(&mut run.outcome);
         let regime = series.samples_by_regime(&run.known_trips());
         let config = CurveConfig {
             program: Some(self.runs.command.to_string()),
@@ -346,7 +348,7 @@ impl ProgramFigures {
     /// Returns the times of one part of a cell's samples, without the samples that do not count.
     fn seconds(&self, cell: ProgramCell, part: usize) -> Vec<f64> {
         let number = self.number(cell);
-        if part >= self.regime.parts(number) {
+        if part >= self.regime.part_count(number) {
             return Vec::new();
         }
         self.regime.seconds(number, part)
@@ -354,7 +356,7 @@ impl ProgramFigures {
 
     /// Returns the readings of a reporter during known loads and during the program. Each rate of a load is measured
     /// while this reporter runs. For readers, which slow the program down, the calibration also contains the slowdowns.
-    fn calibration(&self, reporter: Reporter) -> Calibration {
+    fn calibration(&self, reporter: ReporterKind) -> Calibration {
         let mut points = Vec::new();
         for share in KNOWN_SHARES {
             let rates = self.seconds(ProgramCell::Known(reporter, share), 1);
@@ -364,32 +366,32 @@ impl ProgramFigures {
         }
         let program = self.seconds(ProgramCell::Program(reporter), 0);
         let slowdowns = match reporter {
-            Reporter::Chain => Vec::new(),
-            Reporter::Readers => self.slowdowns(),
+            ReporterKind::Chain => Vec::new(),
+            ReporterKind::Readers => self.slowdowns(),
         };
         Calibration { points, program, slowdowns }
     }
 
     /// Returns the time of the program with readers divided by its time with the chain, one ratio per round.
     fn slowdowns(&self) -> Vec<f64> {
-        let without = self.seconds(ProgramCell::Program(Reporter::Chain), 1);
-        let with_readers = self.seconds(ProgramCell::Program(Reporter::Readers), 1);
+        let without = self.seconds(ProgramCell::Program(ReporterKind::Chain), 1);
+        let with_readers = self.seconds(ProgramCell::Program(ReporterKind::Readers), 1);
         with_readers.iter().zip(&without).map(|(time, base)| time / base).collect()
     }
 
     /// Returns a figure without a value, with its configuration. `basis` describes the method.
     fn figure(&self, run: &CurveRun<'_>, name: &str, unit: Unit, basis: &str) -> Measurement {
         let config = CurveConfig { basis: Some(basis.to_owned()), ..self.config.clone() };
-        Measurement::new(GAUGE, run.curve.test(), name, unit).config(&config)
+        Measurement::new(GAUGE, run.curve.test_name(), name, unit).with_config(&config)
     }
 
     /// Returns the validity of a figure that is derived from runs of the program together with these reporters.
-    fn judged(&self, run: &CurveRun<'_>, reporters: &[Reporter]) -> Validity {
+    fn judged(&self, run: &CurveRun<'_>, reporters: &[ReporterKind]) -> Validity {
         let mut validity = self.validity.clone();
         for reporter in reporters {
             let cell = self.number(ProgramCell::Program(*reporter));
             if let Some(failure) = self.series.cell_failure(cell) {
-                validity.invalid(nodegauge_gauge::series::lost_in_words(failure));
+                validity.mark_invalid(nodegauge_gauge::series::lost_in_words(failure));
             }
             for doubt in self.regime.doubts(cell, 0, run.setup.is_guest()) {
                 validity.add(Status::Suspect, doubt);
@@ -400,10 +402,12 @@ impl ProgramFigures {
 
     fn add(&self, run: &mut CurveRun<'_>, counted: &[f64]) {
         self.add_bandwidth(run, counted);
-        let cell = self.number(ProgramCell::Program(Reporter::Chain));
+        let cell = self.number(ProgramCell::Program(ReporterKind::Chain));
         let basis = "latency of a chain during the program";
         let m = self.figure(run, LATENCY, Unit::Seconds, basis);
-        let m = self.series.figure(&self.regime, (cell, 0), m, Quoted::Median, &|seconds| seconds);
+        let m =
+            self.series
+                .figure(&self.regime, (cell, 0), m, QuotedStatistic::Median, &|seconds| seconds);
         run.outcome.measurements.extend(m);
         self.add_reaction(run);
     }
@@ -413,12 +417,12 @@ impl ProgramFigures {
         let unit = Unit::BytesPerSecond;
         if !counted.is_empty() {
             let m = self.figure(run, BANDWIDTH, unit, "counters of the memory controllers");
-            let m = m.with_samples(Quoted::Median, counted.to_vec());
-            let m = m.with_validity(self.judged(run, &[Reporter::Chain]));
+            let m = m.with_samples(QuotedStatistic::Median, counted.to_vec());
+            let m = m.with_validity(self.judged(run, &[ReporterKind::Chain]));
             run.outcome.measurements.push(m);
             return;
         }
-        let reporters = [Reporter::Chain, Reporter::Readers];
+        let reporters = [ReporterKind::Chain, ReporterKind::Readers];
         let calibrations = reporters.map(|reporter| self.calibration(reporter));
         for (reporter, calibration) in reporters.iter().zip(&calibrations) {
             let text = format!("{}: {}", method_in_words(*reporter), calibration.in_words());
@@ -426,7 +430,7 @@ impl ProgramFigures {
         }
         let mut estimates = calibrations.map(|calibration| calibration.program_bandwidth());
         // The limit is the rate of the full known load with the chain, which does not disturb the load.
-        let alone = self.seconds(ProgramCell::Known(Reporter::Chain, FULL_SHARE), 1);
+        let alone = self.seconds(ProgramCell::Known(ReporterKind::Chain, FULL_SHARE), 1);
         if !alone.is_empty() {
             let full_load = 1.0 / stats::median(&alone);
             estimates.iter_mut().flatten().for_each(|drawn| drawn.full_load = full_load);
@@ -446,21 +450,24 @@ impl ProgramFigures {
                 BytesPerSec(bound)
             );
             run.outcome.notices.push(notice(NoticeId::Method, text));
-            let m = self.figure(run, BANDWIDTH_BELOW, unit, basis).value(Quoted::Single, bound);
+            let m = self
+                .figure(run, BANDWIDTH_BELOW, unit, basis)
+                .with_value(QuotedStatistic::Single, bound);
             run.outcome.measurements.push(m.with_validity(validity));
             return;
         }
         let ProgramBandwidth { rates, full_load } = drawn;
-        let m =
-            self.figure(run, BANDWIDTH, unit, basis).with_samples(Quoted::Median, rates.clone());
-        let m = m.limit(*full_load, "reads at full_load rate on the CPUs of the program");
+        let m = self
+            .figure(run, BANDWIDTH, unit, basis)
+            .with_samples(QuotedStatistic::Median, rates.clone());
+        let m = m.with_limit(*full_load, "reads at full_load rate on the CPUs of the program");
         run.outcome.measurements.push(m.with_validity(validity));
     }
 
     /// Adds the slowdown by full load on the other CPUs, and the sensitivity of the program to latency.
     fn add_reaction(&self, run: &mut CurveRun<'_>) {
-        let without = self.seconds(ProgramCell::Program(Reporter::Chain), 1);
-        let with_readers = self.seconds(ProgramCell::Program(Reporter::Readers), 1);
+        let without = self.seconds(ProgramCell::Program(ReporterKind::Chain), 1);
+        let with_readers = self.seconds(ProgramCell::Program(ReporterKind::Readers), 1);
         let count = without.len().min(with_readers.len());
         if count == 0 {
             return;
@@ -469,18 +476,20 @@ impl ProgramFigures {
         let mut slowdowns = Vec::new();
         for part in 0..parts {
             let [time, base] =
-                [&with_readers, &without].map(|of| stats::median(slice(of, part, parts)));
+                [&with_readers, &without].map(|of| stats::median(part_slice(of, part, parts)));
             slowdowns.push(time / base);
         }
-        let load = stats::median(&self.seconds(ProgramCell::Program(Reporter::Readers), 0));
+        let load = stats::median(&self.seconds(ProgramCell::Program(ReporterKind::Readers), 0));
         let basis = format!(
             "time during reads of {}, divided by the time without",
             BytesPerSec(1.0 / load)
         );
-        let reporters = [Reporter::Chain, Reporter::Readers];
+        let reporters = [ReporterKind::Chain, ReporterKind::Readers];
         let validity = self.judged(run, &reporters);
         let m = self.figure(run, SLOWDOWN, Unit::Factor, &basis);
-        let m = m.with_samples(Quoted::Median, slowdowns.clone()).with_validity(validity.clone());
+        let m = m
+            .with_samples(QuotedStatistic::Median, slowdowns.clone())
+            .with_validity(validity.clone());
         let reacts =
             m.summary.as_ref().and_then(|summary| summary.ci95).is_some_and(|ends| ends[0] > 1.0);
         run.outcome.measurements.push(m);
@@ -490,10 +499,10 @@ impl ProgramFigures {
                 .push(unknown_sensitivity("the load of the other CPUs does not slow it down"));
             return;
         }
-        let idle = self.seconds(ProgramCell::Known(Reporter::Chain, 0), 0);
+        let idle = self.seconds(ProgramCell::Known(ReporterKind::Chain, 0), 0);
         let loaded = self.seconds(ProgramCell::LoadedChain, 0);
         let ends = [&idle, &loaded]
-            .map(|of| Summary::from_samples(of, Better::Lower).and_then(|all| all.ci95));
+            .map(|of| Summary::from_samples(of, BetterDirection::Lower).and_then(|all| all.ci95));
         let rise = stats::median(&loaded) / stats::median(&idle);
         if !matches!(ends, [Some([_, high]), Some([low, _])] if low > high) {
             run.outcome.notices.push(unknown_sensitivity("latency does not rise under this load"));
@@ -502,7 +511,8 @@ impl ProgramFigures {
         let ratio = format!("(slowdown - 1) / (rise of latency - 1), rise of latency {rise:.2} x");
         let sensitivity = self.figure(run, SENSITIVITY, Unit::Factor, &ratio);
         let values = slowdowns.iter().map(|slowdown| (slowdown - 1.0) / (rise - 1.0)).collect();
-        let sensitivity = sensitivity.with_samples(Quoted::Median, values).with_validity(validity);
+        let sensitivity =
+            sensitivity.with_samples(QuotedStatistic::Median, values).with_validity(validity);
         run.outcome.measurements.push(sensitivity);
     }
 }

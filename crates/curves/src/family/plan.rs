@@ -4,7 +4,7 @@ use super::{Family, FamilyView, MemoryPath};
 use crate::memory_chase::SetRange;
 use crate::mix::{self, Mix};
 use crate::{CurveSetup, memory_working_set, notice, refuse_below, too_large};
-use nodegauge_chase::BLOCK;
+use nodegauge_chase::LOAD_BLOCK_BYTES;
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId};
 
 /// Fails if a path has fewer threads than a chain and a load together require.
@@ -39,16 +39,16 @@ pub(crate) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<F
             paths.iter().map(|path| memory_working_set(setup.site.cache_capacity(&path.cpus())));
         size = of_paths.max().unwrap_or(size);
     }
-    refuse_below(Bytes(threads * BLOCK as u64 * 16), size)?;
+    refuse_below(Bytes(threads * LOAD_BLOCK_BYTES as u64 * 16), size)?;
     let mixes = mix::available_mixes(&setup.options.mixes, notices);
     let arrays = mixes.iter().map(|mix| mix.arrays()).max().unwrap_or(1);
     let usable = setup.usable();
     let needed = size * ((1 + arrays) * count);
-    let mut array_bytes = (size.0 / threads).next_multiple_of(BLOCK as u64);
+    let mut array_bytes = (size.0 / threads).next_multiple_of(LOAD_BLOCK_BYTES as u64);
     if needed > usable {
         let room = (usable.0 / count).saturating_sub(size.0);
-        array_bytes = (room / arrays / threads) & !(BLOCK as u64 - 1);
-        if setup.options.max_working_set.is_some() || array_bytes < 16 * BLOCK as u64 {
+        array_bytes = (room / arrays / threads) & !(LOAD_BLOCK_BYTES as u64 - 1);
+        if setup.options.max_working_set.is_some() || array_bytes < 16 * LOAD_BLOCK_BYTES as u64 {
             return Err(too_large("a chain and the arrays of the mixes", needed, usable));
         }
         let taken = Bytes(array_bytes * threads);
@@ -81,7 +81,7 @@ pub(crate) fn plan_loaded(
     refuse_one_thread(threads as usize)?;
     let loaders = threads - 1;
     let set = setup.largest(notices);
-    refuse_below(Bytes(loaders * BLOCK as u64 * 16), set)?;
+    refuse_below(Bytes(loaders * LOAD_BLOCK_BYTES as u64 * 16), set)?;
     let usable = setup.usable();
     let needed = set * 2;
     if needed > usable {
@@ -92,7 +92,7 @@ pub(crate) fn plan_loaded(
         paths: vec![MemoryPath::from_placement(setup)],
         mixes: vec![Mix::Reads],
         chase_sets: Some(SetRange::from_setup(setup, set, Bytes(usable.0 - set.0))),
-        array_bytes: (set.0 / loaders).next_multiple_of(BLOCK as u64),
+        array_bytes: (set.0 / loaders).next_multiple_of(LOAD_BLOCK_BYTES as u64),
         arrays: 1,
         program: None,
     })

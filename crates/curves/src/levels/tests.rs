@@ -285,7 +285,7 @@ fn levels_are_found_despite_noise_and_outliers() {
         let curve = noisy(&lengths, &[3.2, 5.0, 4.0, 1.0], 0.05, seed + 1);
         let found = find_levels(&curves(&[&curve]));
         let near = |x: usize, y: usize| x.abs_diff(y) <= 1;
-        let as_made = |(i, level): (usize, &Level)| {
+        let as_made = |(i, level): (usize, &Plateau)| {
             let first: usize = lengths[..i].iter().sum();
             near(level.first, first) && near(level.last + 1, first + lengths[i])
         };

@@ -17,7 +17,7 @@ pub(crate) const TOLERANCE: Fraction = Fraction(0.10);
 
 /// Measured figure with its prediction.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct ComparedFigure<'a> {
+pub(crate) struct FigureAndPrediction<'a> {
     pub kernel: Kernel,
     pub threads: u64,
     measured: &'a Measurement,
@@ -26,7 +26,7 @@ pub(crate) struct ComparedFigure<'a> {
     pub miss: f64,
 }
 
-impl ComparedFigure<'_> {
+impl FigureAndPrediction<'_> {
     /// True if both figures are valid.
     pub(crate) fn is_valid(&self) -> bool {
         let figures = [self.measured, self.predicted];
@@ -34,7 +34,7 @@ impl ComparedFigure<'_> {
     }
 
     /// True if the difference exceeds the tolerance.
-    pub(crate) fn is_missed(&self) -> bool {
+    pub(crate) fn exceeds_tolerance(&self) -> bool {
         self.miss.abs() > TOLERANCE.0
     }
 
@@ -54,7 +54,7 @@ impl ComparedFigure<'_> {
 }
 
 /// Returns the measured figures that have a prediction, in the order of the kernels.
-pub(crate) fn compared_figures(figures: &[Measurement]) -> Vec<ComparedFigure<'_>> {
+pub(crate) fn compared_figures(figures: &[Measurement]) -> Vec<FigureAndPrediction<'_>> {
     let mut found = Vec::new();
     for predicted in figures.iter().filter(|m| m.gauge == GAUGE && m.test == PREDICTION) {
         let config: CurveConfig = predicted.read_config();
@@ -66,7 +66,7 @@ pub(crate) fn compared_figures(figures: &[Measurement]) -> Vec<ComparedFigure<'_
         let kernel = KERNELS[place];
         let threads = config.threads.unwrap_or(0);
         let miss = value / of - 1.0;
-        found.push((place, ComparedFigure { kernel, threads, measured, predicted, miss }));
+        found.push((place, FigureAndPrediction { kernel, threads, measured, predicted, miss }));
     }
     found.sort_by_key(|(place, _)| *place);
     found.into_iter().map(|(_, one)| one).collect()
@@ -74,12 +74,12 @@ pub(crate) fn compared_figures(figures: &[Measurement]) -> Vec<ComparedFigure<'_
 
 /// Returns a text with the largest difference of each kernel whose prediction is not correct; `None` if all are
 /// correct.
-pub(crate) fn prediction_errors_in_words(of: &[ComparedFigure<'_>]) -> Option<String> {
+pub(crate) fn prediction_errors_in_words(of: &[FigureAndPrediction<'_>]) -> Option<String> {
     let mut texts = Vec::new();
     for kernel in KERNELS {
-        let own = of.iter().filter(|one| one.kernel == kernel && one.is_missed());
+        let own = of.iter().filter(|one| one.kernel == kernel && one.exceeds_tolerance());
         let worst = own.max_by(|a, b| a.miss.abs().total_cmp(&b.miss.abs()));
-        texts.extend(worst.map(ComparedFigure::in_words));
+        texts.extend(worst.map(FigureAndPrediction::in_words));
     }
     let limit = TOLERANCE.in_whole_percent();
     (!texts.is_empty())
@@ -87,13 +87,14 @@ pub(crate) fn prediction_errors_in_words(of: &[ComparedFigure<'_>]) -> Option<St
 }
 
 /// Returns a sentence about the number of kernels that are predicted correctly; `None` if there are no predictions.
-pub(crate) fn correct_share_in_words(of: &[ComparedFigure<'_>]) -> Option<String> {
+pub(crate) fn correct_share_in_words(of: &[FigureAndPrediction<'_>]) -> Option<String> {
     let mut kernels = 0;
     let mut right = 0;
     for kernel in KERNELS {
-        let own: Vec<&ComparedFigure<'_>> = of.iter().filter(|one| one.kernel == kernel).collect();
+        let own: Vec<&FigureAndPrediction<'_>> =
+            of.iter().filter(|one| one.kernel == kernel).collect();
         kernels += usize::from(!own.is_empty());
-        right += usize::from(!own.is_empty() && !own.iter().any(|one| one.is_missed()));
+        right += usize::from(!own.is_empty() && !own.iter().any(|one| one.exceeds_tolerance()));
     }
     let limit = TOLERANCE.in_whole_percent();
     let text = format!(
@@ -107,7 +108,7 @@ pub(crate) fn correct_share_in_words(of: &[ComparedFigure<'_>]) -> Option<String
 mod tests {
     use super::*;
     use nodegauge_measure::Unit;
-    use nodegauge_measure::record::Quoted;
+    use nodegauge_measure::record::QuotedStatistic;
 
     fn figure(test: &str, kernel: Kernel, threads: u64, gb: f64) -> Measurement {
         let config = CurveConfig {
@@ -117,7 +118,7 @@ mod tests {
         };
         let name = super::super::figure_name(kernel, threads as usize);
         let m = Measurement::new(GAUGE, test, name, Unit::BytesPerSecond);
-        m.value(Quoted::Best, gb * 1e9).config(&config)
+        m.with_value(QuotedStatistic::Best, gb * 1e9).with_config(&config)
     }
 
     #[test]
@@ -145,7 +146,7 @@ mod tests {
             share,
             "1 of 3 kernels are within 10 % of their prediction at every number of threads"
         );
-        figures[0].validity.suspect("disturbed");
+        figures[0].validity.mark_suspect("disturbed");
         let doubted = compared_figures(&figures);
         assert!(correct_share_in_words(&doubted).unwrap().ends_with("(suspect)"));
         // A suspect figure of one kernel does not affect another kernel.

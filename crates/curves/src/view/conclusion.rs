@@ -3,10 +3,10 @@
 use super::{Curves, CurvesFigure, at_load, cache_remark, family, matrix, scaling};
 use crate::GAUGE;
 use crate::levels::MEMORY;
-use nodegauge_arena::names::{FAMILY, LADDER, LATENCY, LOADED, MATRIX, MIX, SCALING};
+use nodegauge_arena::names::{CURVE_FAMILY, LADDER, LATENCY, LOADED, MATRIX, MIX, SCALING};
 use nodegauge_gauge::view::sentence::{
-    capitalise, enumeration, mark_doubted, number_with_noun, quotable_figures, superlative,
-    value_in_words, verb_form,
+    capitalise, enumeration, mark_doubted, number_with_noun, quotable_figures,
+    superlative_sentence, value_in_words, verb_form,
 };
 use nodegauge_measure::record::{Measurement, Record, Status};
 use nodegauge_measure::{Bytes, Unit, stats};
@@ -18,7 +18,7 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
         .or_else(|| loaded(&figures(record, LOADED)))
         .or_else(|| matrix::conclusion(&figures(record, MATRIX)))
         .or_else(|| mix(&figures(record, MIX)))
-        .or_else(|| family::conclusion(&figures(record, FAMILY)))
+        .or_else(|| family::conclusion(&figures(record, CURVE_FAMILY)))
         .or_else(|| scaling::conclusion(record, &figures(record, SCALING)))
 }
 
@@ -107,7 +107,7 @@ fn loaded(of: &[CurvesFigure<'_>]) -> Option<String> {
     // Older records have valid knees that were derived from suspect points.
     let rates_at_knee = at_load(of, Unit::BytesPerSecond, None).filter(|(m, _)| m.value.is_some());
     let knee = rates_at_knee.map(|(m, _)| {
-        let text = nodegauge_analysis::conclusion::sentence(
+        let text = nodegauge_analysis::conclusion::sentence_or_obstacle(
             "the load at which it doubles",
             [*m, without_load.0],
             || format!("it doubles at {}", m.in_words()),
@@ -129,7 +129,7 @@ fn mix(of: &[CurvesFigure<'_>]) -> Option<String> {
         .collect();
     let what = if parts.is_empty() { m.name.clone() } else { parts.join(" for ") };
     let value = value_in_words(m)?;
-    let text = superlative(
+    let text = superlative_sentence(
         "which mix is the fastest",
         [*m],
         || format!("the fastest mix is {what}: {value}"),
@@ -143,7 +143,7 @@ mod tests {
     use super::*;
     use crate::config::CurveConfig;
     use nodegauge_arena::PagesConfig;
-    use nodegauge_measure::record::Quoted;
+    use nodegauge_measure::record::QuotedStatistic;
 
     #[test]
     fn memory_latency_is_that_of_the_largest_set() {
@@ -155,7 +155,7 @@ mod tests {
                 ..CurveConfig::default()
             };
             let m = Measurement::new(GAUGE, LATENCY, set.to_string(), Unit::Seconds);
-            (m.value(Quoted::Median, value), config)
+            (m.with_value(QuotedStatistic::Median, value), config)
         };
         let curve = [
             figure(1, "L2", 5e-9),
@@ -173,11 +173,11 @@ mod tests {
     fn suspect_mix_is_quoted_only_without_a_valid_one() {
         let figure = |name: &str, value: f64| {
             let m = Measurement::new(GAUGE, MIX, name, Unit::BytesPerSecond);
-            m.value(Quoted::Best, value)
+            m.with_value(QuotedStatistic::Best, value)
         };
         let [read, mut fastest, streaming] =
             [figure("1:0", 31e9), figure("1:1", 54e9), figure("1:1-nt", 47e9)];
-        fastest.validity.suspect("disturbed");
+        fastest.validity.mark_suspect("disturbed");
         let of = |m| (m, CurveConfig::default());
         let all = [&read, &fastest, &streaming].map(of);
         assert_eq!(mix(&all).unwrap(), "The fastest mix is 1:1-nt: 47.00 GB/s");

@@ -27,7 +27,9 @@ fn time_unit(figures: &[CurvesFigure<'_>]) -> ColumnUnit {
 }
 
 /// Returns the source and the target of a figure: the kind (`n` for NUMA nodes, or `cpu`), and two numbers.
-pub(super) fn pair((_, config): &CurvesFigure<'_>) -> Option<(&'static str, u32, u32)> {
+pub(super) fn source_and_target(
+    (_, config): &CurvesFigure<'_>,
+) -> Option<(&'static str, u32, u32)> {
     if let (Some(from), Some(to)) = (config.from_node, config.to_node) {
         return Some(("n", from as u32, to as u32));
     }
@@ -81,9 +83,9 @@ pub(super) fn add_view(of: &[CurvesFigure<'_>], section: &mut Section) {
                 Bytes(set)
             )));
         }
-        let devices = rates
-            .iter()
-            .filter_map(|figure| Some((pair(figure)?.2, figure.1.device_memory.as_deref()?)));
+        let devices = rates.iter().filter_map(|figure| {
+            Some((source_and_target(figure)?.2, figure.1.device_memory.as_deref()?))
+        });
         for (node, device) in devices.collect::<BTreeSet<_>>() {
             section.push(Block::Text(format!("n{node} is the memory of device {device}")));
         }
@@ -146,15 +148,15 @@ pub(super) fn conclusion(of: &[CurvesFigure<'_>]) -> Option<String> {
 
 /// Returns the figures between NUMA nodes (`n`) or between CPUs (`cpu`) that have a unit.
 fn pair_figures<'a>(of: &[CurvesFigure<'a>], kind: &str, unit: Unit) -> Vec<CurvesFigure<'a>> {
-    let pairs = of
-        .iter()
-        .filter(|figure| figure.0.unit == unit && pair(figure).is_some_and(|pair| pair.0 == kind));
+    let pairs = of.iter().filter(|figure| {
+        figure.0.unit == unit && source_and_target(figure).is_some_and(|pair| pair.0 == kind)
+    });
     pairs.cloned().collect()
 }
 
 /// True if the source and the target of a figure are the same.
 fn is_local(figure: &CurvesFigure<'_>) -> bool {
-    pair(figure).is_some_and(|(_, from, to)| from == to)
+    source_and_target(figure).is_some_and(|(_, from, to)| from == to)
 }
 
 /// Returns the range of the values of pairs, without the bandwidths of writes. If `with_local` is true, the pairs have
@@ -176,7 +178,7 @@ fn memory_range(of: &[CurvesFigure<'_>], with_local: bool) -> Option<String> {
 
 /// Returns the numbers of all NUMA nodes or CPUs in these figures, ascending.
 fn numbers(of: &[CurvesFigure<'_>]) -> BTreeSet<u32> {
-    of.iter().filter_map(pair).flat_map(|(_, from, to)| [from, to]).collect()
+    of.iter().filter_map(source_and_target).flat_map(|(_, from, to)| [from, to]).collect()
 }
 
 /// Returns the figure from one NUMA node or CPU to another. The core-to-core latency between CPUs is the same in both
@@ -189,7 +191,8 @@ fn at<'a>(
 ) -> Option<&'a CurvesFigure<'a>> {
     let find = |x: u32, y: u32| {
         of.iter().find(|figure| {
-            pair(figure).is_some_and(|pair| pair.0 == kind && (pair.1, pair.2) == (x, y))
+            source_and_target(figure)
+                .is_some_and(|pair| pair.0 == kind && (pair.1, pair.2) == (x, y))
         })
     };
     find(from, to).or_else(|| find(to, from).filter(|_| kind == "cpu"))
@@ -199,7 +202,7 @@ fn at<'a>(
 fn map(title: &str, of: &[CurvesFigure<'_>]) -> Option<Picture> {
     let first = of.first()?;
     let numbers = numbers(of);
-    let (kind, ..) = pair(first)?;
+    let (kind, ..) = source_and_target(first)?;
     let names: Vec<String> = numbers.iter().map(|number| format!("{kind}{number}")).collect();
     let values = numbers.iter().map(|from| {
         let row = numbers.iter().map(|to| at(of, kind, *from, *to).and_then(|(m, _)| m.value));
@@ -227,7 +230,7 @@ fn grid(
             of.len()
         ));
     }
-    let kind = of.first().and_then(pair).map_or("", |(kind, ..)| kind);
+    let kind = of.first().and_then(source_and_target).map_or("", |(kind, ..)| kind);
     let columns =
         ColumnList::<u32>::new().left(unit, |from| format!("{kind}{from}")).columns_for_each(
             &numbers,
@@ -261,12 +264,12 @@ fn by_distance(of: &[CurvesFigure<'_>], unit: ColumnUnit) -> Table {
 mod tests {
     use super::*;
     use crate::config::CurveConfig;
-    use nodegauge_measure::record::{Measurement, Quoted};
+    use nodegauge_measure::record::{Measurement, QuotedStatistic};
 
     #[test]
     fn matrix_pairs_are_read_from_the_configuration() {
         let m = Measurement::new("memory", "matrix", "any", Unit::Seconds);
-        let of = |config: CurveConfig| pair(&(&m, config));
+        let of = |config: CurveConfig| source_and_target(&(&m, config));
         let nodes = CurveConfig { from_node: Some(0), to_node: Some(11), ..Default::default() };
         assert_eq!(of(nodes), Some(("n", 0, 11)));
         let places = |places: &[u32]| CurveConfig {
@@ -281,7 +284,7 @@ mod tests {
     #[test]
     fn spread_over_lines_is_printed_if_measured() {
         let m = Measurement::new("memory", "matrix", "cpu0->cpu1", Unit::Seconds)
-            .value(Quoted::Median, 1e-7);
+            .with_value(QuotedStatistic::Median, 1e-7);
         let with_spread = |lines, spread: Option<f64>| {
             let config = CurveConfig { lines, line_spread: spread, ..Default::default() };
             (&m, config)
@@ -299,7 +302,9 @@ mod tests {
 
     #[test]
     fn numa_nodes_without_cpus_have_no_row() {
-        let m = |unit| Measurement::new("memory", "matrix", "any", unit).value(Quoted::Best, 1e9);
+        let m = |unit| {
+            Measurement::new("memory", "matrix", "any", unit).with_value(QuotedStatistic::Best, 1e9)
+        };
         let (rate, time) = (m(Unit::BytesPerSecond), m(Unit::Seconds));
         let config = |to, device: Option<&str>| CurveConfig {
             from_node: Some(0),

@@ -4,15 +4,15 @@ use super::{CurvesFigure, distinct, evidence, value};
 use crate::config::CurveConfig;
 use crate::mix::Mix;
 use crate::scaling::{
-    CORE_KERNELS, KERNELS, compared_figures, contributions, correct_share_in_words,
+    KERNELS, ONE_CORE_KERNELS, compared_figures, contributions, correct_share_in_words,
     one_core_figure_name,
 };
 use nodegauge_gauge::family::SATURATED_PREFIX;
 use nodegauge_gauge::view::sentence::{capitalise, number_with_noun, value_in_words, verb_form};
 use nodegauge_gauge::view::{
-    Block, Chart, ChartSeries, ColumnList, ColumnUnit, Scale, Section, TableCell,
+    AxisQuantity, Block, Chart, ChartSeries, ColumnList, ColumnUnit, Section, TableCell,
 };
-use nodegauge_kernels::{Kernel, LINE};
+use nodegauge_kernels::{CACHE_LINE_BYTES, Kernel};
 use nodegauge_measure::record::{Measurement, Record};
 use nodegauge_measure::{Bytes, BytesPerSec, Fraction, Unit};
 
@@ -66,7 +66,7 @@ fn added_times(of: &[CurvesFigure<'_>], levels: &[&str], kernel: Kernel) -> Vec<
     for level in levels {
         let rate = named(of, &one_core_figure_name(kernel, level)).and_then(|(m, _)| m.value);
         let Some(rate) = rate else { break };
-        times.push(LINE as f64 / rate);
+        times.push(CACHE_LINE_BYTES as f64 / rate);
     }
     contributions(&times)
 }
@@ -81,7 +81,7 @@ fn add_levels(of: &[CurvesFigure<'_>], levels: &[&str], section: &mut Section) {
             set.map_or_else(|| "-".to_owned(), |set| Bytes(set).to_string())
         })
         .columns_for_each(
-            CORE_KERNELS,
+            ONE_CORE_KERNELS,
             |kernel| kernel.to_string(),
             |level, kernel| value(named(of, &one_core_figure_name(*kernel, level))),
         );
@@ -89,7 +89,7 @@ fn add_levels(of: &[CurvesFigure<'_>], levels: &[&str], section: &mut Section) {
     let times = ColumnList::<&str>::new()
         .left("ns per line", |level| (*level).to_owned())
         .columns_for_each(
-            CORE_KERNELS,
+            ONE_CORE_KERNELS,
             |kernel| kernel.to_string(),
             |level, kernel| {
                 let place = levels.iter().position(|known| known == level).unwrap_or(0);
@@ -126,7 +126,7 @@ pub(super) fn add_view(of: &[CurvesFigure<'_>], section: &mut Section) {
         section.push(of_mixes.table(&mixes)).push_gap();
     }
     section.push(Block::Text(format!(
-        "GB/s, counted as in STREAM; one core: bandwidth in each level; ns per line: time that the level adds per {LINE} B; \
+        "GB/s, counted as in STREAM; one core: bandwidth in each level; ns per line: time that the level adds per {CACHE_LINE_BYTES} B; \
          mix: lines read : lines written, by all threads"
     )));
     // The last figures are for all threads.
@@ -191,8 +191,8 @@ pub(super) fn add_prediction(of: &[CurvesFigure<'_>], section: &mut Section) {
     section.push(Chart {
         title: "bandwidth by the number of threads, measured and predicted".to_owned(),
         names: ["threads", ""],
-        x: Scale::Number,
-        y: Scale::Rate(Unit::BytesPerSecond),
+        x: AxisQuantity::Number,
+        y: AxisQuantity::Rate(Unit::BytesPerSecond),
         ticks,
         series,
         ..Chart::default()

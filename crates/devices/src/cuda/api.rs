@@ -30,7 +30,7 @@ impl VendorApi {
     }
 
     /// Creates the failure for a library or feature that cannot be used; `why` is the reason.
-    pub fn unsupported(self, library: &str, why: &str) -> DeviceError {
+    pub fn unsupported_error(self, library: &str, why: &str) -> DeviceError {
         self.error(FailureClass::Unsupported, library, 0).with_detail(why)
     }
 

@@ -63,11 +63,11 @@ impl VendorBlas {
         match answer {
             Ok(ChildAnswer::Answered(output)) if output == [0] => return Ok(None),
             Ok(ChildAnswer::Answered(output)) if output == [1] => {}
-            _ => return Err(dialect.unsupported(libraries[0], "loading it crashes")),
+            _ => return Err(dialect.unsupported_error(libraries[0], "loading it crashes")),
         }
         // SAFETY: a child process has loaded it without a crash.
         let library = unsafe { SharedLibrary::open_first(libraries) };
-        let library = library.map_err(|cause| dialect.unsupported(libraries[0], &cause.0))?;
+        let library = library.map_err(|cause| dialect.unsupported_error(libraries[0], &cause.0))?;
         let lacks = |name: &str| dialect.error(FailureClass::TooOld, name, 0);
         let names = dialect.select(
             ["cublasCreate_v2", "cublasSetStream_v2", "cublasDgemm_v2", "cublasDestroy_v2"],

@@ -22,9 +22,9 @@ const LIBRARIES: [&[&str]; 2] = [
 ];
 
 /// Code in a format that a driver can load.
-pub struct Image(Vec<u8>);
+pub struct DeviceCode(Vec<u8>);
 
-impl Image {
+impl DeviceCode {
     /// Returns the bytes of the code; PTX text ends with a zero byte.
     pub fn bytes(&self) -> &[u8] {
         &self.0
@@ -53,12 +53,12 @@ pub(super) const EMBEDDED_BUILDS: [(KernelSource, &str); 6] = [
 ];
 
 /// Returns the included PTX of a build, if there is one.
-pub fn embedded_ptx(dialect: VendorApi, source: &KernelSource) -> Option<Image> {
+pub fn embedded_ptx(dialect: VendorApi, source: &KernelSource) -> Option<DeviceCode> {
     if dialect != VendorApi::Cuda {
         return None;
     }
     let (_, text) = EMBEDDED_BUILDS.iter().find(|(of, _)| of == source)?;
-    Some(Image([text.as_bytes(), &[0]].concat()))
+    Some(DeviceCode([text.as_bytes(), &[0]].concat()))
 }
 
 /// True if the run-time compiler can be loaded.
@@ -74,10 +74,10 @@ pub fn compile_at_run_time(
     dialect: VendorApi,
     source: &KernelSource,
     architecture: Option<&str>,
-) -> Result<Image, DeviceError> {
+) -> Result<DeviceCode, DeviceError> {
     let reason = "the toolkit's run-time compiler is not installed";
     let Some(compiler) = Compiler::from_dialect(dialect) else {
-        return Err(dialect.unsupported(LIBRARIES[dialect as usize][0], reason));
+        return Err(dialect.unsupported_error(LIBRARIES[dialect as usize][0], reason));
     };
     let mut options: Vec<String> =
         source.defines().into_iter().map(|(name, value)| format!("-D{name}={value}")).collect();
@@ -163,7 +163,7 @@ impl Compiler {
         self.dialect.error(FailureClass::Build, prefix(self.dialect), code)
     }
 
-    fn compile(&self, text: &str, options: &[String]) -> Result<Image, DeviceError> {
+    fn compile(&self, text: &str, options: &[String]) -> Result<DeviceCode, DeviceError> {
         let text = c_text(text);
         let name = c_text("device.c");
         let options: Vec<CString> = options.iter().map(|option| c_text(option)).collect();
@@ -179,7 +179,9 @@ impl Compiler {
         // SAFETY: the program was created; the options live.
         let log_code = unsafe { (self.compile)(program, words.len() as c_int, words.as_ptr()) };
         let image = match log_code {
-            0 => self.result_bytes(program, self.code).map(Image).ok_or_else(|| self.failed(0)),
+            0 => {
+                self.result_bytes(program, self.code).map(DeviceCode).ok_or_else(|| self.failed(0))
+            }
             failure => {
                 let bytes = self.result_bytes(program, self.log).unwrap_or_default();
                 let log = text_from_bytes(&bytes);

@@ -24,7 +24,7 @@ impl Context {
     }
 
     /// Creates a handle for an object. Dropping the handle releases the object in this context.
-    pub fn handle(
+    pub fn create_handle(
         self,
         raw: usize,
         release: unsafe fn(&CudaApi, usize) -> Result<(), DeviceError>,

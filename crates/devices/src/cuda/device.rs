@@ -6,9 +6,9 @@ use super::compile;
 use super::context::Context;
 use crate::driver::{
     Arg, Blas, BufferCopy, DeviceBuffer, DeviceError, DeviceKernel, DeviceProgram, Handle,
-    HostMemory, LaunchGrid, Mark, OpenDevice, Queue,
+    HostMemory, LaunchGrid, OpenDevice, Queue, QueueEvent,
 };
-use crate::info::{ClockState, DeviceInfo};
+use crate::info::{DeviceInfo, DeviceReading};
 use crate::kernels::KernelSource;
 use nodegauge_machine::devices::nvml::Nvml;
 use nodegauge_measure::{Bytes, Seconds};
@@ -24,7 +24,7 @@ const PORTABLE: u32 = 1;
 const LOG_OPTIONS: [c_int; 2] = [5, 6];
 
 /// Open device with its primary context.
-pub struct OpenedDevice {
+pub struct VendorDevice {
     context: Context,
     info: DeviceInfo,
     /// Target architecture of compiled code, e.g. `sm_90`; `None` if the compiler itself queries the device.
@@ -33,7 +33,7 @@ pub struct OpenedDevice {
     management: Option<Nvml>,
 }
 
-impl OpenedDevice {
+impl VendorDevice {
     /// Opens the device with the driver's number `number`.
     ///
     /// # Errors
@@ -51,13 +51,13 @@ impl OpenedDevice {
         Ok(Self { context: Context { api, raw }, info, architecture, management })
     }
 
-    fn load(&self, image: &compile::Image) -> Result<DeviceProgram, DeviceError> {
+    fn load(&self, image: &compile::DeviceCode) -> Result<DeviceProgram, DeviceError> {
         let api = self.context.enter()?;
         let mut log = vec![0u8; 8 << 10];
         let mut names = LOG_OPTIONS;
         let mut values = [log.as_mut_ptr().cast::<c_void>(), log.len() as *mut c_void];
         let mut module = 0;
-        // SAFETY: the type `Image` guarantees complete code; the log has the given length.
+        // SAFETY: the type `DeviceCode` guarantees complete code; the log has the given length.
         let loaded = unsafe {
             api.module(
                 &raw mut module,
@@ -71,11 +71,11 @@ impl OpenedDevice {
             Some(line) if !line.is_empty() => error.with_detail(line),
             _ => error,
         })?;
-        Ok(DeviceProgram(Rc::new(self.context.handle(module, CudaApi::module_unload))))
+        Ok(DeviceProgram(Rc::new(self.context.create_handle(module, CudaApi::module_unload))))
     }
 }
 
-impl OpenDevice for OpenedDevice {
+impl OpenDevice for VendorDevice {
     fn info(&self) -> &DeviceInfo {
         &self.info
     }
@@ -89,14 +89,14 @@ impl OpenDevice for OpenedDevice {
         Ok(Some(Bytes(free as u64)))
     }
 
-    fn state(&self) -> Option<ClockState> {
+    fn state(&self) -> Option<DeviceReading> {
         let gpu = self.management.as_ref()?.gpu_state(self.info.pci.as_deref()?)?;
         // One of the listed processes is this process. It cannot be identified by its ID, which may differ in the
         // driver's PID namespace. Processes on other slices do not affect this slice.
         let processes = gpu.processes.as_ref().filter(|_| self.info.slice.is_none());
         let others = processes.map(|all| all.len().saturating_sub(1) as u32);
-        Some(ClockState {
-            slowed_by: gpu.clock_limit_names().into_iter().map(str::to_owned).collect(),
+        Some(DeviceReading {
+            slowed_by: gpu.clock_limit_reasons().into_iter().map(str::to_owned).collect(),
             clock: gpu.clock.map(|clock| clock.now),
             memory_clock: gpu.memory_clock.map(|clock| clock.now),
             corrected: gpu.corrected,
@@ -111,7 +111,7 @@ impl OpenDevice for OpenedDevice {
         // SAFETY: the call writes the address.
         unsafe { api.allocate(&raw mut at, bytes) }
             .map_err(|error| error.with_detail(format!("allocation of {}", Bytes(bytes as u64))))?;
-        let handle = self.context.handle(at, CudaApi::free);
+        let handle = self.context.create_handle(at, CudaApi::free);
         Ok(DeviceBuffer { handle, pages: None, context: self.context.raw, bytes })
     }
 
@@ -125,7 +125,7 @@ impl OpenDevice for OpenedDevice {
             // SAFETY: the memory is pinned and is unpinned only once.
             let unpin =
                 |loaded: &CudaApi, raw: usize| unsafe { loaded.unregister(raw as *mut c_void) };
-            memory.pin = Some(self.context.handle(start as usize, unpin));
+            memory.pin = Some(self.context.create_handle(start as usize, unpin));
         }
         Ok(memory)
     }
@@ -160,7 +160,7 @@ impl OpenDevice for OpenedDevice {
         let mut stream = 0;
         // SAFETY: the call writes the stream.
         unsafe { api.stream(&raw mut stream, NON_BLOCKING)? };
-        let stream = self.context.handle(stream, CudaApi::stream_destroy);
+        let stream = self.context.create_handle(stream, CudaApi::stream_destroy);
         Ok(Box::new(Stream { context: self.context, stream, reached: Vec::new() }))
     }
 
@@ -203,9 +203,10 @@ impl Queue for Stream {
     ) -> Result<(), DeviceError> {
         let api = self.context.enter()?;
         if grid.driver_groups {
-            return Err(api.dialect.unsupported("launch", "groups that the driver selects"));
+            return Err(api.dialect.unsupported_error("launch", "groups that the driver selects"));
         }
-        let mut args: Vec<*mut c_void> = args.iter().map(|arg| arg.value().0.cast_mut()).collect();
+        let mut args: Vec<*mut c_void> =
+            args.iter().map(|arg| arg.raw_parts().0.cast_mut()).collect();
         let groups = grid.groups as u32;
         let items = grid.items as u32;
         let function = kernel.0.raw;
@@ -237,12 +238,12 @@ impl Queue for Stream {
         }
     }
 
-    fn mark(&mut self) -> Result<Mark, DeviceError> {
+    fn enqueue_event(&mut self) -> Result<QueueEvent, DeviceError> {
         let api = self.context.enter()?;
         let mut event = 0;
         // SAFETY: the call writes the event.
         unsafe { api.event(&raw mut event, 0)? };
-        let mark = Mark(self.context.handle(event, CudaApi::event_destroy));
+        let mark = QueueEvent(self.context.create_handle(event, CudaApi::event_destroy));
         // SAFETY: the event and the stream live.
         unsafe { api.event_record(event, self.stream.raw)? };
         Ok(mark)
@@ -254,7 +255,7 @@ impl Queue for Stream {
         unsafe { api.stream_wait(self.stream.raw) }
     }
 
-    fn between(&self, from: &Mark, to: &Mark) -> Result<Seconds, DeviceError> {
+    fn seconds_between(&self, from: &QueueEvent, to: &QueueEvent) -> Result<Seconds, DeviceError> {
         let mut millis = 0f32;
         // SAFETY: the events live; the call writes the time.
         unsafe { self.context.enter()?.event_elapsed(&raw mut millis, from.0.raw, to.0.raw)? };

@@ -2,7 +2,7 @@
 
 use super::api::{CudaApi, VendorApi};
 use super::compile::EMBEDDED_BUILDS;
-use super::{ATTRIBUTES, OpenedDevice, describe, matrix_peak, peaks, with_nvml_cause};
+use super::{ATTRIBUTES, VendorDevice, describe, matrix_peak, peaks, with_nvml_cause};
 use crate::driver::{Arg, BufferCopy, DeviceBuffer, FailureClass, LaunchGrid, OpenDevice, Queue};
 use crate::kernels::{self, KernelSource};
 use nodegauge_kernels::{Array, Element, SCALAR};
@@ -34,13 +34,13 @@ fn api() -> &'static CudaApi {
     unsafe { &*(*api as *const CudaApi) }
 }
 
-fn opened() -> OpenedDevice {
+fn opened() -> VendorDevice {
     opened_by(api())
 }
 
-fn opened_by(api: &'static CudaApi) -> OpenedDevice {
+fn opened_by(api: &'static CudaApi) -> VendorDevice {
     let (info, number) = describe(api, &ATTRIBUTES, 0).unwrap();
-    OpenedDevice::open(api, number, info, Some("sm_90".into()), None).unwrap()
+    VendorDevice::open(api, number, info, Some("sm_90".into()), None).unwrap()
 }
 
 /// Converts numbers to the bytes of an array on the device.
@@ -65,7 +65,7 @@ fn numbers_of(element: Element, bytes: &[u8]) -> Vec<f64> {
 
 /// Device with a queue, and host memory for copies.
 struct Bench {
-    device: OpenedDevice,
+    device: VendorDevice,
     queue: Box<dyn Queue>,
     element: Element,
 }

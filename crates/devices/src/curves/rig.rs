@@ -6,8 +6,8 @@ use crate::driver::{
     Arg, BufferCopy, DeviceBuffer, DeviceError, DeviceKernel, FailureClass, HostMemory, LaunchGrid,
     OpenDevice, Queue,
 };
-use crate::info::Class;
-use crate::kernels::{CHECK, FILL, KernelSource, LOADED, LOADED_BLOCK};
+use crate::info::DeviceClass;
+use crate::kernels::{CHAIN_AND_LOAD, CHECK, FILL, KernelSource, LOAD_BLOCK_VECTORS};
 use nodegauge_kernels::Element;
 use nodegauge_measure::schedule::shuffle::{Shuffler, successors};
 use std::rc::Rc;
@@ -89,7 +89,7 @@ impl MixTimes {
 }
 
 /// Chain and arrays on a device.
-pub(super) struct Rig {
+pub(super) struct CurveRig {
     pub element: Element,
     /// Bytes of an array.
     pub array_bytes: usize,
@@ -137,11 +137,11 @@ fn step_time(short_seconds: f64, short: u64, long_seconds: f64, long: u64) -> f6
     if difference > 0.0 { difference / (long - short) as f64 } else { long_seconds / long as f64 }
 }
 
-impl Rig {
+impl CurveRig {
     /// Allocates and initialises a chain and arrays of about `bytes` bytes each.
     pub(super) fn new(device: &Rc<dyn OpenDevice>, bytes: usize) -> Result<Self, DeviceError> {
         let info = device.info();
-        let is_cpu = info.class == Class::Cpu;
+        let is_cpu = info.class == DeviceClass::Cpu;
         let element = if info.double { Element::F64 } else { Element::F32 };
         let items = if is_cpu { 1 } else { ITEMS.min(info.largest_group.max(1)) };
         let units = info.units.max(1) as usize;
@@ -149,7 +149,7 @@ impl Rig {
             if is_cpu { units.saturating_sub(1).max(1) } else { units * GROUPS_PER_UNIT };
         let vector = WIDTH as usize * element.bytes() as usize;
         // Whole blocks of all groups, so that no group reads a block of another.
-        let tile = LOADED_BLOCK * items * vector;
+        let tile = LOAD_BLOCK_VECTORS * items * vector;
         let array_bytes = (bytes / tile).max(load_groups + 1) * tile;
         let stride = STRIDES[usize::from(is_cpu)];
         let count = (bytes / stride).clamp(2, u32::MAX as usize);
@@ -159,7 +159,7 @@ impl Rig {
         let program = device.build(&source)?;
         let state_bytes = STATE_WORDS * size_of::<u32>();
         let mut rig = Self {
-            kernel: device.kernel(&program, LOADED)?,
+            kernel: device.kernel(&program, CHAIN_AND_LOAD)?,
             check: device.kernel(&program, CHECK)?,
             arrays: [
                 device.allocate(array_bytes)?,
@@ -254,7 +254,7 @@ impl Rig {
     /// Returns the number of bytes that a block of one group reads and writes.
     fn block_bytes(&self, mix: DeviceMix) -> f64 {
         let vector = f64::from(WIDTH) * self.element.bytes() as f64;
-        (LOADED_BLOCK * self.items) as f64 * vector * f64::from(mix.words())
+        (LOAD_BLOCK_VECTORS * self.items) as f64 * vector * f64::from(mix.words())
     }
 
     /// Measures the time of a block and the time of a round of the wait loop.
@@ -320,8 +320,8 @@ impl Rig {
         let words = (self.stride / size_of::<u64>()) as u64;
         let groups =
             if pause_rounds.is_some() { self.load_groups + usize::from(steps > 0) } else { 1 };
-        let is_cpu = self.device.info().class == Class::Cpu;
-        let tiles = self.vectors() / (LOADED_BLOCK * self.items) as u64;
+        let is_cpu = self.device.info().class == DeviceClass::Cpu;
+        let tiles = self.vectors() / (LOAD_BLOCK_VECTORS * self.items) as u64;
         self.start = (self.start + tiles / 7 + 1) % tiles;
         let args = [
             Arg::Memory(&self.arrays[0]),
@@ -345,15 +345,15 @@ impl Rig {
         // SAFETY: the arguments match the kernel's parameters, and all buffers live until the queue is done.
         let (from, to) = unsafe {
             self.queue.copy(BufferCopy::HostToDevice(&self.here[0], &self.state), bytes)?;
-            let from = self.queue.mark()?;
+            let from = self.queue.enqueue_event()?;
             self.queue.launch(&self.kernel, &args, grid)?;
-            let to = self.queue.mark()?;
+            let to = self.queue.enqueue_event()?;
             self.queue.copy(BufferCopy::DeviceToHost(&self.state, &self.here[1]), bytes)?;
             (from, to)
         };
         self.queue.submit()?;
         self.queue.wait()?;
-        let seconds = self.queue.between(&from, &to)?.0;
+        let seconds = self.queue.seconds_between(&from, &to)?.0;
         // SAFETY: the copy is complete; the memory is page-aligned and this long.
         let state = unsafe {
             std::slice::from_raw_parts(self.here[1].start.cast::<u32>().as_ptr(), STATE_WORDS)

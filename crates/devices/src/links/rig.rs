@@ -6,7 +6,7 @@ use nodegauge_kernels::numbers::{fill_words, first_wrong_word};
 use nodegauge_measure::Fraction;
 use nodegauge_measure::clock;
 use nodegauge_measure::samples::Sample;
-use nodegauge_placement::numa::pages_by_node;
+use nodegauge_placement::numa::count_pages_by_numa_node;
 use nodegauge_placement::{MemoryPolicy, pin};
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -81,7 +81,7 @@ pub(super) struct HostBuffer {
 }
 
 /// All queues, buffers and copies of a stage. The fields are dropped in order; the devices are dropped last.
-pub(super) struct Rig {
+pub(super) struct LinkRig {
     pub(super) cells: Vec<CopyCell>,
     /// Descriptions of copies that delivered wrong data.
     pub(super) wrong_copies: Vec<String>,
@@ -92,7 +92,7 @@ pub(super) struct Rig {
     devices: Vec<Rc<dyn OpenDevice>>,
 }
 
-impl Rig {
+impl LinkRig {
     pub(super) fn new(devices: &[Rc<dyn OpenDevice>]) -> Self {
         Self {
             cells: Vec::new(),
@@ -131,7 +131,7 @@ impl Rig {
         DeviceError::check_end_request()?;
         let memory = self.devices[device].host(bytes, pinned)?;
         let at = memory.start.as_ptr() as usize;
-        let pages = pages_by_node(at, bytes, MAX_QUERIED_PAGES).ok();
+        let pages = count_pages_by_numa_node(at, bytes, MAX_QUERIED_PAGES).ok();
         let on_node = pages.map(|pages| {
             let on = pages.nodes.get(&node.0).copied().unwrap_or(0);
             Fraction(on as f64 / (pages.nodes.values().sum::<u64>().max(1)) as f64)
@@ -182,12 +182,12 @@ impl Rig {
         // Only calls of the driver are made between the readings of the clock.
         let begun = clock::now();
         for queue in &mut queues {
-            begins.push(queue.mark()?);
+            begins.push(queue.enqueue_event()?);
         }
         for _ in 0..copies {
             for (queue, copy) in queues.iter_mut().zip(&each) {
                 if let Some(copy) = copy {
-                    // SAFETY: the reasons in `Rig::copy` apply.
+                    // SAFETY: the reasons in `LinkRig::copy` apply.
                     unsafe { queue.copy(*copy, bytes) }?;
                 }
                 if latency {
@@ -196,7 +196,7 @@ impl Rig {
             }
         }
         for queue in &mut queues {
-            ends.push(queue.mark()?);
+            ends.push(queue.enqueue_event()?);
             queue.submit()?;
         }
         for queue in &mut queues {
@@ -204,7 +204,9 @@ impl Rig {
         }
         let host = (clock::now() - begun).as_secs_f64();
         let seconds = match self.cells[cell].clock() {
-            "device" => self.queue(device_copies[0].device, 0)?.between(&begins[0], &ends[0])?.0,
+            "device" => {
+                self.queue(device_copies[0].device, 0)?.seconds_between(&begins[0], &ends[0])?.0
+            }
             _ => host,
         };
         Ok(Sample::from_times(vec![seconds / copies as f64]))

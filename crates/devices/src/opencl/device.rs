@@ -7,11 +7,11 @@ use crate::driver::{
     CLEAR_CHUNK_BYTES, DeviceBuffer, DeviceError, DeviceKernel, DeviceProgram, FailureClass,
     Handle, HostMemory, OpenDevice, Queue, clear,
 };
-use crate::info::{Class, DeviceInfo};
+use crate::info::{DeviceClass, DeviceInfo};
 use crate::kernels::KernelSource;
 use nodegauge_measure::Bytes;
 use nodegauge_os::{Mapping, PageSize};
-use nodegauge_toolchain::Scratch;
+use nodegauge_toolchain::ScratchFolder;
 use std::ffi::{CString, c_void};
 use std::ptr::{NonNull, null, null_mut};
 use std::rc::Rc;
@@ -42,7 +42,7 @@ pub struct OpenClDevice {
     device: Object,
     context: Rc<Handle>,
     /// Folder of PoCL's compiled kernels, which must exist as long as the device is open.
-    _kernels: Option<Rc<Scratch>>,
+    _kernels: Option<Rc<ScratchFolder>>,
 }
 
 impl OpenClDevice {
@@ -52,7 +52,7 @@ impl OpenClDevice {
         info: DeviceInfo,
         device: Object,
         of_platform: &[Object],
-        kernels: Option<Rc<Scratch>>,
+        kernels: Option<Rc<ScratchFolder>>,
     ) -> Result<Self, DeviceError> {
         let count = of_platform.len() as u32;
         let mut code = 0;
@@ -118,7 +118,7 @@ impl OpenClDevice {
     /// the buffer touches the pages, so they are on the NUMA nodes of the driver's threads. Returns `None` for other
     /// devices, and if the memory is not available.
     fn pages(&self, bytes: usize) -> Option<Arc<Mapping>> {
-        let is_cpu = self.info.class == Class::Cpu;
+        let is_cpu = self.info.class == DeviceClass::Cpu;
         is_cpu.then(|| Mapping::anonymous(bytes, PageSize::PreferHuge).ok()).flatten().map(Arc::new)
     }
 

@@ -2,7 +2,9 @@
 
 use super::NO_EVENTS;
 use super::api::{Object, OpenClApi, check};
-use crate::driver::{Arg, BufferCopy, DeviceError, DeviceKernel, Handle, LaunchGrid, Mark, Queue};
+use crate::driver::{
+    Arg, BufferCopy, DeviceError, DeviceKernel, Handle, LaunchGrid, Queue, QueueEvent,
+};
 use nodegauge_measure::Seconds;
 use std::ptr::{null, null_mut};
 
@@ -20,8 +22,8 @@ impl OpenClQueue {
         self.queue.raw as Object
     }
 
-    /// Returns the time of a mark by the device's clock, nanoseconds.
-    fn time(&self, mark: &Mark) -> Result<u64, DeviceError> {
+    /// Returns the time of an event by the device's clock, nanoseconds.
+    fn time(&self, mark: &QueueEvent) -> Result<u64, DeviceError> {
         let mut nanos = 0u64;
         // SAFETY: the event lives, and there is room for a number of 64 bits.
         let code = unsafe {
@@ -47,7 +49,7 @@ impl Queue for OpenClQueue {
         let api = self.api;
         let kernel = kernel.0.raw as Object;
         for (number, arg) in args.iter().enumerate() {
-            let (at, bytes) = arg.value();
+            let (at, bytes) = arg.raw_parts();
             // SAFETY: the call copies the argument, which is `bytes` long.
             let code = unsafe { (api.clSetKernelArg)(kernel, number as u32, bytes, at) };
             check("clSetKernelArg", code)?;
@@ -138,7 +140,7 @@ impl Queue for OpenClQueue {
         check(call, code)
     }
 
-    fn mark(&mut self) -> Result<Mark, DeviceError> {
+    fn enqueue_event(&mut self) -> Result<QueueEvent, DeviceError> {
         let api = self.api;
         let mut event = null_mut();
         let (events, list) = NO_EVENTS;
@@ -147,7 +149,7 @@ impl Queue for OpenClQueue {
             (api.clEnqueueMarkerWithWaitList)(self.object(), events, list, &raw mut event)
         };
         check("clEnqueueMarkerWithWaitList", code)?;
-        Ok(Mark(Handle::new(event as usize, |raw| {
+        Ok(QueueEvent(Handle::new(event as usize, |raw| {
             // SAFETY: the handle owns the event.
             unsafe { (api.clReleaseEvent)(raw as Object) };
         })))
@@ -163,7 +165,7 @@ impl Queue for OpenClQueue {
         check("clFinish", unsafe { (self.api.clFinish)(self.object()) })
     }
 
-    fn between(&self, from: &Mark, to: &Mark) -> Result<Seconds, DeviceError> {
+    fn seconds_between(&self, from: &QueueEvent, to: &QueueEvent) -> Result<Seconds, DeviceError> {
         Ok(Seconds(self.time(to)?.saturating_sub(self.time(from)?) as f64 / 1e9))
     }
 }

@@ -20,7 +20,7 @@ fn opencl_check_counts_wrong_elements() {
         device.kernel(&program, kernels::FILL).unwrap(),
         device.kernel(&program, kernels::CHECK).unwrap(),
     );
-    let (n, groups) = (kernels::TILE, 4);
+    let (n, groups) = (kernels::LENGTH_DIVISOR, 4);
     let array = device.allocate(n as usize * 8).unwrap();
     let (wrong, worst) =
         (device.allocate(groups * 8).unwrap(), device.allocate(groups * 8).unwrap());

@@ -5,7 +5,7 @@ use crate::driver::{
     Arg, BufferCopy, DeviceBuffer, DeviceError, DeviceKernel, HostMemory, LaunchGrid, OpenDevice,
     Queue,
 };
-use crate::info::{Class, DeviceInfo};
+use crate::info::{DeviceClass, DeviceInfo};
 use crate::kernels::{CHAINS, FMAS_PER_ROUND, KernelSource};
 use nodegauge_kernels::Element;
 use std::rc::Rc;
@@ -25,19 +25,19 @@ const DISTINCT_ITEMS: usize = 64;
 
 /// Parameters with which a loop is built and launched.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Loop {
+pub(super) struct ChainLoopShape {
     width: u32,
     chains: u32,
     group: usize,
     groups_a_unit: usize,
 }
 
-impl Loop {
+impl ChainLoopShape {
     /// Returns the candidates, most promising first. They have enough chains and groups to hide the latency of a
     /// multiply-add: 4 cycles on current CPUs, which start two to four multiply-adds per cycle. On CPUs, a chain is a
     /// vector of the width that the driver reports, of half or of twice this width. Too many chains do not fit into the
     /// registers: x86 without AVX-512 has 16, of which 2 contain the factor and the term.
-    pub(super) fn all(device: &DeviceInfo, element: Element) -> Vec<Self> {
+    pub(super) fn candidates(device: &DeviceInfo, element: Element) -> Vec<Self> {
         const GPU_LOOPS: [(u32, u32, usize, usize); 7] = [
             (1, 8, 256, 8),
             (2, 2, 256, 8),
@@ -47,7 +47,7 @@ impl Loop {
             (1, 4, 1024, 2),
             (4, 8, 64, 8),
         ];
-        if device.class == Class::Cpu {
+        if device.class == DeviceClass::Cpu {
             return Self::cpu_loops(
                 device.native_vector_widths[usize::from(element == Element::F32)],
             );
@@ -78,7 +78,7 @@ impl Loop {
 /// Loop of multiply-adds on a device.
 pub(super) struct Chains {
     pub(super) element: Element,
-    shape: Loop,
+    shape: ChainLoopShape,
     rounds: u64,
     grid: LaunchGrid,
     kernel: DeviceKernel,
@@ -93,9 +93,9 @@ impl Chains {
     pub(super) fn new(
         device: &Rc<dyn OpenDevice>,
         element: Element,
-        shape: Loop,
+        shape: ChainLoopShape,
     ) -> Result<Self, DeviceError> {
-        let Loop { width, chains, group, groups_a_unit } = shape;
+        let ChainLoopShape { width, chains, group, groups_a_unit } = shape;
         // Both forms of the loops have the same chains. The grid-stride form is used because it is included as PTX.
         let source = KernelSource { element, width, items: chains, strided: true };
         let program = device.build(&source)?;
@@ -111,10 +111,10 @@ impl Chains {
             element,
             shape,
         };
-        found.time()?;
+        found.run_timed()?;
         // The second estimate is more accurate, because clocks rise under load.
         for _ in 0..2 {
-            let a_round = found.time()? / found.rounds as f64;
+            let a_round = found.run_timed()? / found.rounds as f64;
             found.rounds =
                 ((LAUNCH_SECONDS / a_round.max(1e-12)) as u64).clamp(FEW_ROUNDS, 1 << 30);
         }
@@ -133,24 +133,24 @@ impl Chains {
     }
 
     /// Launches the loop once and returns the time in seconds.
-    pub(super) fn time(&mut self) -> Result<f64, DeviceError> {
+    pub(super) fn run_timed(&mut self) -> Result<f64, DeviceError> {
         let [factor, term] = [FACTOR, TERM].map(|value| match self.element {
             Element::F64 => Arg::F64(value),
             Element::F32 => Arg::F32(value as f32),
         });
         let args = [Arg::Memory(&self.out), factor, term, Arg::U64(self.rounds)];
-        let from = self.queue.mark()?;
+        let from = self.queue.enqueue_event()?;
         // SAFETY: the arguments match the kernel's parameters. The buffer has a vector for each work-item and lives
         // until the queue is done.
         unsafe { self.queue.launch(&self.kernel, &args, self.grid.clone()) }?;
-        let to = self.queue.mark()?;
+        let to = self.queue.enqueue_event()?;
         self.queue.submit()?;
         self.queue.wait()?;
-        Ok(self.queue.between(&from, &to)?.0)
+        Ok(self.queue.seconds_between(&from, &to)?.0)
     }
 
     /// Returns the largest relative deviation from the expected sums.
-    pub(super) fn check(&mut self) -> Result<f64, DeviceError> {
+    pub(super) fn max_deviation(&mut self) -> Result<f64, DeviceError> {
         let here: HostMemory = self.device.host(self.out.bytes, false)?;
         // SAFETY: both buffers have this length and live until the queue is done.
         unsafe { self.queue.copy(BufferCopy::DeviceToHost(&self.out, &here), self.out.bytes) }?;
@@ -188,16 +188,18 @@ mod tests {
     #[test]
     fn cpu_loops_include_chains_that_fit_into_registers() {
         for native in [None, Some(1), Some(2), Some(4), Some(8), Some(16), Some(64)] {
-            let shapes = Loop::cpu_loops(native);
+            let shapes = ChainLoopShape::cpu_loops(native);
             let widths: Vec<u32> = shapes.iter().map(|shape| shape.width).collect();
             assert!(widths.iter().all(|width| width.is_power_of_two() && *width <= MAX_WIDTH));
             let first = native.unwrap_or(4).clamp(2, MAX_WIDTH);
             assert!(widths[..4].iter().all(|width| *width == first), "{native:?}: {widths:?}");
             // Two multiply-adds per cycle with a latency of 4 cycles need 8 chains; 14 chains fit into 16 registers.
-            let fit = |shape: &&Loop| (8..=14).contains(&shape.chains);
+            let fit = |shape: &&ChainLoopShape| (8..=14).contains(&shape.chains);
             assert!(shapes.iter().filter(fit).count() >= 3, "{native:?}");
         }
         let gpu = DeviceInfo { largest_group: 256, ..DeviceInfo::default() };
-        assert!(Loop::all(&gpu, Element::F32).iter().all(|shape| shape.group <= 256));
+        assert!(
+            ChainLoopShape::candidates(&gpu, Element::F32).iter().all(|shape| shape.group <= 256)
+        );
     }
 }

@@ -17,7 +17,7 @@ const SHARE: f64 = 0.5;
 const CHECKED_ELEMENTS: usize = 64;
 
 /// Square matrices on a device, with the library that multiplies them.
-pub(super) struct Product {
+pub(super) struct MatrixProduct {
     n: usize,
     blas: Box<dyn Blas>,
     matrices: [DeviceBuffer; 3],
@@ -27,7 +27,7 @@ pub(super) struct Product {
     _device: Rc<dyn OpenDevice>,
 }
 
-impl Product {
+impl MatrixProduct {
     /// Allocates and fills matrices as large as the memory and [`MAX_ORDER`] allow; `None` if no library is installed.
     pub(super) fn for_device(device: &Rc<dyn OpenDevice>) -> Result<Option<Self>, DeviceError> {
         let Some(blas) = device.blas()? else { return Ok(None) };
@@ -69,20 +69,20 @@ impl Product {
     }
 
     /// Computes the product and returns the time in seconds.
-    pub(super) fn time(&mut self) -> Result<f64, DeviceError> {
+    pub(super) fn run_timed(&mut self) -> Result<f64, DeviceError> {
         let [a, b, c] = &self.matrices;
-        let from = self.queue.mark()?;
+        let from = self.queue.enqueue_event()?;
         // SAFETY: each matrix has `n * n` numbers and lives until the queue is done.
         unsafe { self.blas.dgemm(&mut *self.queue, self.n, [a, b, c]) }?;
-        let to = self.queue.mark()?;
+        let to = self.queue.enqueue_event()?;
         self.queue.submit()?;
         self.queue.wait()?;
-        Ok(self.queue.between(&from, &to)?.0)
+        Ok(self.queue.seconds_between(&from, &to)?.0)
     }
 
     /// Returns the largest difference between an element of the product and the host's result, divided by the square
     /// root of the order. Only some elements are compared.
-    pub(super) fn check(&mut self) -> Result<f64, DeviceError> {
+    pub(super) fn max_deviation(&mut self) -> Result<f64, DeviceError> {
         let n = self.n;
         let bytes = n * n * 8;
         // SAFETY: both buffers have this length and live until the queue is done.

@@ -5,7 +5,7 @@ use super::{DeviceFigure, figures};
 use crate::config::{
     DeviceConfig, DeviceCurveConfig, DevicePeakConfig, DeviceStreamConfig, LinkConfig,
 };
-use crate::info::Class;
+use crate::info::DeviceClass;
 use crate::{curves, links, peaks, stream};
 use nodegauge_gauge::family;
 use nodegauge_gauge::view::sentence::{enumeration, highest_in_words, value_in_words};
@@ -46,7 +46,7 @@ pub(crate) fn conclusion(record: &Record) -> Option<String> {
     }
     let on = on?;
     let device = on.device.as_deref().unwrap_or("?");
-    let is_processor = on.class.as_deref() == Some(Class::Cpu.name());
+    let is_processor = on.class.as_deref() == Some(DeviceClass::Cpu.name());
     let kind = if is_processor { ", this node's processor itself," } else { "" };
     (!parts.is_empty()).then(|| format!("Device {device}{kind} {}", enumeration(&parts)))
 }

@@ -7,8 +7,8 @@ use crate::links::{
 };
 use nodegauge_gauge::Detail;
 use nodegauge_gauge::view::{
-    Block, Chart, ChartSeries, ColumnList, ColumnUnit, HeatMap, HeatMaps, Picture, Scale, Section,
-    TableCell, distinct, group_by_key,
+    AxisQuantity, Block, Chart, ChartSeries, ColumnList, ColumnUnit, HeatMap, HeatMaps, Picture,
+    Section, TableCell, distinct, group_by_key,
 };
 use nodegauge_measure::record::Measurement;
 use nodegauge_measure::{Bytes, Seconds, Unit};
@@ -109,8 +109,8 @@ pub(super) fn section(all: &Links<'_>, detail: Detail) -> Section {
         section.push(table);
     }
     if detail == Detail::Full && !curves.is_empty() {
-        let x = Scale::Bytes;
-        let y = Scale::Rate(Unit::BytesPerSecond);
+        let x = AxisQuantity::Bytes;
+        let y = AxisQuantity::Rate(Unit::BytesPerSecond);
         let mut ticks: Vec<f64> =
             curves.iter().flat_map(|of: &ChartSeries| &of.dots).map(|dot| dot.0).collect();
         ticks.sort_by(f64::total_cmp);

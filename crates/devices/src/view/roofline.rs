@@ -2,7 +2,7 @@
 
 use super::DeviceFigure;
 use crate::config::{DevicePeakConfig, DeviceStreamConfig};
-use nodegauge_gauge::roofline::{self, Ceiling, Dot, Roofline};
+use nodegauge_gauge::roofline::{self, Ceiling, Roofline, RooflineDot};
 use nodegauge_gauge::view::{Block, Section, summary_section};
 use nodegauge_kernels::{Element, Kernel};
 use nodegauge_measure::quantity::format_significant;
@@ -58,9 +58,9 @@ impl Roof<'_> {
     fn ceilings(&self) -> Roofline {
         let fastest = self.kernels.iter().max_by(|one, other| one.rate.total_cmp(&other.rate));
         let memory = fastest.map(|of| Ceiling {
-            name: format!("{}_{}", roofline::MEMORY, of.kernel.name()),
+            name: format!("{}_{}", roofline::MEMORY_LEVEL, of.kernel.name()),
             rate: of.rate,
-            level: Some(roofline::MEMORY.to_owned()),
+            level: Some(roofline::MEMORY_LEVEL.to_owned()),
         });
         let peaks = self.peaks.iter().map(|(name, rate)| Ceiling {
             name: (*name).to_owned(),
@@ -87,7 +87,7 @@ impl Roof<'_> {
     }
 
     /// Returns the points of the kernels with floating-point operations. The bytes are those that STREAM counts.
-    fn dots(&self) -> Vec<Dot> {
+    fn dots(&self) -> Vec<RooflineDot> {
         let element = self.element.parse::<Element>().unwrap_or(Element::F64);
         let computing = self.kernels.iter().filter(|of| of.kernel.spec().flops > 0);
         let dots = ('a'..='l').zip(computing).map(|(letter, of)| {
@@ -99,7 +99,7 @@ impl Roof<'_> {
             let rate = rate * flops_per_byte;
             // All points belong to the device's memory.
             let label = name.clone();
-            Dot { letter, name, label, flops_per_byte, rate, note: String::new(), doubt }
+            RooflineDot { letter, name, label, flops_per_byte, rate, note: String::new(), doubt }
         });
         dots.collect()
     }

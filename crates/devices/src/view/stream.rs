@@ -8,7 +8,7 @@ use nodegauge_gauge::Detail;
 use nodegauge_gauge::view::{
     ChartBar, ColumnList, ColumnUnit, FigureRow, Note, Picture, Section, words,
 };
-use nodegauge_kernels::STREAM_ARRAYS;
+use nodegauge_kernels::STREAM_ARRAY_COUNT;
 use nodegauge_measure::quantity::count_in_words;
 use nodegauge_measure::record::Measurement;
 use nodegauge_measure::{Bytes, BytesPerSec, Fraction, Unit};
@@ -46,7 +46,7 @@ pub(super) fn section(all: &[DeviceFigure<'_, DeviceStreamConfig>], detail: Deta
         "how",
         format!(
             "{} arrays of {}, times by the device's clock, bytes as STREAM counts them{}",
-            config.arrays.unwrap_or(STREAM_ARRAYS as u64),
+            config.arrays.unwrap_or(STREAM_ARRAY_COUNT as u64),
             config.array_bytes.map_or_else(|| "?".to_owned(), |bytes| Bytes(bytes).to_string()),
             mul.unwrap_or_default()
         ),

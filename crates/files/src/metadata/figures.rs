@@ -5,11 +5,11 @@ use super::measured::{MeasuredCell, MeasuredCells};
 use super::plan::MetadataPlan;
 use crate::config::OperationClock;
 use crate::keys::Latencies;
-use crate::{GAUGE, METADATA};
+use crate::{GAUGE, METADATA_TEST};
 use nodegauge_blocks::volume::Volume;
 use nodegauge_gauge::series::Series;
 use nodegauge_measure::Unit;
-use nodegauge_measure::record::{Measurement, Quoted, Validity};
+use nodegauge_measure::record::{Measurement, QuotedStatistic, Validity};
 
 /// Name of nodegauge's engine in records.
 const NATIVE: &str = "native";
@@ -27,15 +27,16 @@ pub(super) fn measurements(
         let operations = files * plan.options.workers[of_cell.cell.workers] as f64;
         for (part, operation) in of_cell.operations() {
             let Some(name) = of_cell.cell.figure_name(operation) else { continue };
-            let m = Measurement::new(GAUGE, METADATA, name, Unit::OperationsPerSecond);
-            let m = series
-                .figure(&judged, (at, part), m, Quoted::Median, &|seconds| operations / seconds);
+            let m = Measurement::new(GAUGE, METADATA_TEST, name, Unit::OperationsPerSecond);
+            let m = series.figure(&judged, (at, part), m, QuotedStatistic::Median, &|seconds| {
+                operations / seconds
+            });
             let Some(m) = m else { continue };
             let mut config = own_config(plan, measured, of_cell, part);
             config.stopped = Some(series.stop_reason().to_string());
             let volume = &plan.volumes[of_cell.cell.path];
             let validity = validity(&config, volume);
-            all.push(series.judge_figure(at, m.config(&config).with_validity(validity)));
+            all.push(series.judge_figure(at, m.with_config(&config).with_validity(validity)));
         }
     }
     all
@@ -72,7 +73,7 @@ fn validity(config: &MetadataConfig, volume: &Volume) -> Validity {
     let mut validity = Validity::valid();
     let is_first = config.dropped == Some(true) && volume.device.is_some();
     if is_first && config.device_bytes_per_operation == Some(0.0) {
-        validity.suspect("nothing was read from the device although the caches were dropped");
+        validity.mark_suspect("nothing was read from the device although the caches were dropped");
     }
     validity
 }

@@ -2,7 +2,7 @@
 
 use super::cells::{MetadataCell, MetadataOptions};
 use nodegauge_blocks::clock::Clock;
-use nodegauge_blocks::entries::{EntryOperation, EntryPhase, EntryTask, batch_size};
+use nodegauge_blocks::entries::{EntryOperation, EntryOperationResult, EntryTask, batch_size};
 use nodegauge_blocks::latency::LatencyHistogram;
 use nodegauge_measure::Seconds;
 
@@ -50,7 +50,7 @@ impl MeasuredCell {
     }
 
     /// Adds the results of a turn after the warm-up.
-    pub(super) fn add(&mut self, phases: &[EntryPhase]) {
+    pub(super) fn add(&mut self, phases: &[EntryOperationResult]) {
         self.turns += 1;
         for (number, phase) in phases.iter().enumerate() {
             self.latencies[number].add(&phase.latencies);

@@ -31,7 +31,7 @@ impl MetadataPlan {
     /// Default time budget of the whole run.
     pub const BUDGET: Duration = Duration::from_secs(10);
     /// Default number of files per worker, as in the examples of mdtest's documentation.
-    pub const FILES: u64 = 1000;
+    pub const DEFAULT_FILES: u64 = 1000;
 
     /// Plans a run, including the runs of the reference `programs`. The folders are inspected but not written.
     ///
@@ -42,11 +42,11 @@ impl MetadataPlan {
         let root = SysRoot::live();
         let mut notices = Vec::new();
         let mut volumes = Vec::new();
-        let mut files = options.files.unwrap_or(Self::FILES);
+        let mut files = options.files.unwrap_or(Self::DEFAULT_FILES);
         for path in &options.paths {
             scratch::check(path)?;
-            let volume =
-                Volume::from_folder(path, &root).map_err(|cause| error::unwritable(path, cause))?;
+            let volume = Volume::from_folder(path, &root)
+                .map_err(|cause| error::unwritable_error(path, cause))?;
             files = files.min(fitting_files(&options, &volume, &mut notices)?);
             if options.drop_caches && volume.is_in_memory() {
                 let kind = volume.kind.as_deref().unwrap_or_default();
@@ -57,7 +57,7 @@ impl MetadataPlan {
             volumes.push(volume);
         }
         if options.drop_caches {
-            entries::check_drop()?;
+            entries::check_cache_drop()?;
         }
         let cells = cells(&options);
         Ok(Self { options, volumes, cells, files, programs, notices })
@@ -72,8 +72,8 @@ fn fitting_files(
     notices: &mut Vec<Notice>,
 ) -> Result<u64, Failure> {
     let workers = options.workers.iter().copied().max().unwrap_or(1) as u64;
-    let wanted = options.files.unwrap_or(MetadataPlan::FILES);
-    let unreadable = |cause| error::unwritable(&volume.folder, cause);
+    let wanted = options.files.unwrap_or(MetadataPlan::DEFAULT_FILES);
+    let unreadable = |cause| error::unwritable_error(&volume.folder, cause);
     let mut rooms = Vec::new();
     rooms.extend(volume::free_inodes(volume).map_err(unreadable)?);
     let (Bytes(free), space) = volume::writable_space(volume).map_err(unreadable)?;

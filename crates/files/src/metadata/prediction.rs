@@ -3,7 +3,7 @@
 use super::cells::MetadataCell;
 use super::plan::MetadataPlan;
 use crate::GAUGE;
-use nodegauge_blocks::cell::Ending;
+use nodegauge_blocks::cell::EarlyEnd;
 use nodegauge_blocks::entries::{EntryContext, EntryRunner};
 use nodegauge_measure::schedule::{Predictable, PredictedTime, policy};
 use nodegauge_measure::{Failure, Notice, NoticeId, clock};
@@ -117,8 +117,8 @@ fn elapsed(
 ) -> Result<f64, Failure> {
     let begun = clock::now();
     match runner.run_turn(0, &cell.task(&plan.options, files), context) {
-        Ok(_) | Err(Ending::CutShort) => {}
-        Err(Ending::Failed(failure)) => return Err(failure),
+        Ok(_) | Err(EarlyEnd::CutShort) => {}
+        Err(EarlyEnd::Failed(failure)) => return Err(failure),
     }
     let workers = plan.options.workers[0] as f64;
     Ok(clock::now().saturating_duration_since(begun).as_secs_f64() / workers)

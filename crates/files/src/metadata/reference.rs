@@ -4,19 +4,19 @@ use super::cells::{MetadataCell, MetadataOptions};
 use super::{DirectoryLayout, MetadataConfig};
 use crate::keys::Latencies;
 use crate::reference::{FioOperations, Mdtest, ReferenceProgram, fio_operations};
-use crate::{GAUGE, METADATA};
+use crate::{GAUGE, METADATA_TEST};
 use nodegauge_blocks::entries::EntryOperation;
 use nodegauge_blocks::error;
 use nodegauge_blocks::scratch::ScratchDirectory;
 use nodegauge_blocks::volume::Volume;
 use nodegauge_blocks::workers::WorkerKind;
-use nodegauge_gauge::Site;
+use nodegauge_gauge::MeasuredNode;
 use nodegauge_gauge::readers::Reader;
-use nodegauge_measure::record::{Category, Measurement, Quoted, Validity};
+use nodegauge_measure::record::{Category, Measurement, QuotedStatistic, Validity};
 use nodegauge_measure::{Failure, Notice, NoticeId, Unit};
 use nodegauge_placement::{PlacementRequest, RankRequest, plan_ranks};
 use nodegauge_toolchain::mpi::{MpiProgram, RankPlaces};
-use nodegauge_toolchain::program::{self, Folder, ProgramJob, ProgramOutput};
+use nodegauge_toolchain::program::{self, ProgramJob, ProgramOutput, WorkingFolder};
 use nodegauge_toolchain::{CommandLine, ToolchainError};
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -69,7 +69,7 @@ pub(super) struct ReferenceCells<'a> {
     pub(super) files: u64,
     /// Scratch directory of each folder.
     pub(super) scratch: &'a [ScratchDirectory],
-    pub(super) site: &'a Site,
+    pub(super) site: &'a MeasuredNode,
 }
 
 /// Cell with the scratch directory in which a reference program measures it.
@@ -89,7 +89,7 @@ impl MetadataPrograms {
         let mdtest = mdtest.map(|asked| {
             MpiProgram::find(&asked.program, asked.launcher.as_ref(), asked.allow_root, hint)
         });
-        let fio = fio.map(|program| ReferenceProgram::fio(program, None, None));
+        let fio = fio.map(|program| ReferenceProgram::find_fio(program, None, None));
         Ok(Self { mdtest: mdtest.transpose()?, fio: fio.transpose()? })
     }
 
@@ -149,12 +149,12 @@ impl ReferencePlace<'_> {
         engine: &str,
     ) -> Option<(Measurement, MetadataConfig)> {
         let name = self.cell.figure_name(operation)?;
-        let m = Measurement::new(GAUGE, METADATA, name, Unit::OperationsPerSecond);
+        let m = Measurement::new(GAUGE, METADATA_TEST, name, Unit::OperationsPerSecond);
         let config = MetadataConfig {
             engine: Some(engine.to_owned()),
             ..self.cell.config(self.of.options, &self.of.volumes[self.cell.path], self.of.files)
         };
-        Some((m.category(Category::Reference), config))
+        Some((m.with_category(Category::Reference), config))
     }
 
     /// Runs mdtest in a directory tree of its own.
@@ -177,7 +177,7 @@ impl ReferencePlace<'_> {
         let launch = program.launch(RankPlaces::Planned { plan, topology });
         let job = ProgramJob::new(command, LIMIT)
             .with_launcher(launch)
-            .with_folder(Folder::Existing(self.scratch.folder()));
+            .with_folder(WorkingFolder::Existing(self.scratch.folder()));
         let hint = "run the program by hand, or give the launcher of its MPI with --launcher";
         let output = self.output(&job, &tree, hint, interrupted)?;
         let Some(output) = output else { return Ok(Vec::new()) };
@@ -196,7 +196,11 @@ impl ReferencePlace<'_> {
                 command: Some(output.command()),
                 ..config
             };
-            all.push(m.value(Quoted::Mean, value).config(&config).with_validity(Validity::valid()));
+            all.push(
+                m.with_value(QuotedStatistic::Mean, value)
+                    .with_config(&config)
+                    .with_validity(Validity::valid()),
+            );
         }
         Ok(all)
     }
@@ -225,8 +229,12 @@ impl ReferencePlace<'_> {
                 ..config
             };
             let mut validity = Validity::valid();
-            doubt.into_iter().for_each(|doubt| validity.suspect(doubt));
-            all.push(m.value(Quoted::Single, rate).config(&config).with_validity(validity));
+            doubt.into_iter().for_each(|doubt| validity.mark_suspect(doubt));
+            all.push(
+                m.with_value(QuotedStatistic::Single, rate)
+                    .with_config(&config)
+                    .with_validity(validity),
+            );
         }
         Ok(all)
     }
@@ -283,9 +291,9 @@ impl ReferencePlace<'_> {
         hint: &'static str,
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Option<ProgramOutput>, Failure> {
-        let ended = program::run(job, interrupted).and_then(|output| output.success(hint));
+        let ended = program::run(job, interrupted).and_then(|output| output.require_success(hint));
         // Files that an interrupted program leaves are removed with the scratch directory.
-        let _ = self.scratch.clear(tree);
+        let _ = self.scratch.remove_tree(tree);
         match ended {
             Err(ToolchainError::Interrupted) => Ok(None),
             ended => Ok(Some(ended?)),

@@ -6,22 +6,22 @@ use super::measured::{MeasuredCell, MeasuredCells};
 use super::plan::MetadataPlan;
 use super::prediction::PredictedTurns;
 use super::reference::ReferenceCells;
-use crate::{GAUGE, METADATA};
+use crate::{GAUGE, METADATA_TEST};
 use nodegauge_analysis::expect::PossibleFigures;
-use nodegauge_blocks::cell::Ending;
+use nodegauge_blocks::cell::EarlyEnd;
 use nodegauge_blocks::clock::Clock;
 use nodegauge_blocks::entries::{EntryContext, EntryRunner};
 use nodegauge_blocks::latency;
 use nodegauge_blocks::scratch::{self, ScratchDirectory};
 use nodegauge_blocks::workers::WorkerKind;
-use nodegauge_gauge::series::{ReferenceRun, Series};
-use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
+use nodegauge_gauge::series::{ReferenceProgramRun, Series};
+use nodegauge_gauge::{ExpectedCost, MeasuredNode, PlannedRun};
 use nodegauge_measure::interference::Cause;
 use nodegauge_measure::progress::SharedObserver;
 use nodegauge_measure::quantity::count_in_words;
 use nodegauge_measure::repeat::StopReason;
 use nodegauge_measure::samples::Sample;
-use nodegauge_measure::schedule::{Budget, Limits, Turn, TurnFailure, policy};
+use nodegauge_measure::schedule::{Budget, RunLimits, Turn, TurnFailure, policy};
 use nodegauge_measure::{Failure, Notice, Observer, Outcome, Seconds, Unit};
 use nodegauge_team::Workers;
 use std::time::Instant;
@@ -32,17 +32,21 @@ impl PlannedRun for MetadataPlan {
         ExpectedCost { time: Some(time), memory: None }
     }
 
-    fn figures(&self, _: &Site) -> Vec<PossibleFigures> {
+    fn possible_figures(&self, _: &MeasuredNode) -> Vec<PossibleFigures> {
         let mut names = Vec::new();
         for cell in &self.cells {
             for operation in cell.operations() {
                 names.extend(cell.figure_name(operation).filter(|name| !names.contains(name)));
             }
         }
-        vec![PossibleFigures::new(GAUGE, METADATA, names, &[Unit::OperationsPerSecond])]
+        vec![PossibleFigures::new(GAUGE, METADATA_TEST, names, &[Unit::OperationsPerSecond])]
     }
 
-    fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
+    fn run(
+        self: Box<Self>,
+        site: &MeasuredNode,
+        observer: &mut dyn Observer,
+    ) -> Result<Outcome, Failure> {
         run(*self, site, observer)
     }
 }
@@ -54,12 +58,12 @@ impl PlannedRun for MetadataPlan {
 /// short.
 pub(super) fn run(
     mut plan: MetadataPlan,
-    site: &Site,
+    site: &MeasuredNode,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, Failure> {
     let options = &plan.options;
     let limits =
-        Limits::from_budget(Budget::new(options.budget, MetadataPlan::BUDGET), options.samples);
+        RunLimits::from_budget(Budget::new(options.budget, MetadataPlan::BUDGET), options.samples);
     let mut notices = std::mem::take(&mut plan.notices);
     let mut scratch = Vec::new();
     for volume in &plan.volumes {
@@ -111,13 +115,16 @@ pub(super) fn run(
             scratch: &scratch,
             site,
         };
-        let program = ReferenceRun {
+        let program = ReferenceProgramRun {
             phase: "reference programs",
             compared: &all,
             run: &mut |has_ended| plan.programs.run(&of, has_ended),
         };
-        references =
-            series.run_reference(program, &mut |turn: Turn| run.turn(&plan, turn), &mut &shared);
+        references = series.run_reference_program(
+            program,
+            &mut |turn: Turn| run.turn(&plan, turn),
+            &mut &shared,
+        );
         notices.extend(plan.programs.notices(&plan.options));
     }
     let unmeasured = series.unmeasured_cells().into_iter();
@@ -131,7 +138,7 @@ pub(super) fn run(
     if outcome.measurements.is_empty() && series.stop_reason() == StopReason::Budget {
         return Err(limits.unmeasured_failure("fewer files (--files)"));
     }
-    series.end(&mut outcome);
+    series.store_end(&mut outcome);
     Ok(outcome)
 }
 
@@ -191,11 +198,11 @@ impl MetadataRun<'_> {
         let context = &self.contexts[path];
         let taken = self.runner.run_turn(workers, &of_cell.task, context);
         let mut taken = taken.map_err(|ending| match ending {
-            Ending::CutShort => TurnFailure::OutOfTime,
-            Ending::Failed(failure) if !context.scratch.folder().exists() => {
+            EarlyEnd::CutShort => TurnFailure::OutOfTime,
+            EarlyEnd::Failed(failure) if !context.scratch.folder().exists() => {
                 TurnFailure::Target(failure)
             }
-            Ending::Failed(failure) => TurnFailure::Cell(failure),
+            EarlyEnd::Failed(failure) => TurnFailure::Cell(failure),
         })?;
         keep_disturbances(&mut taken.sample, plan.volumes[path].is_in_memory());
         if of_cell.is_warm {

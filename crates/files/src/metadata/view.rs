@@ -2,7 +2,7 @@
 
 use super::{DirectoryLayout, MetadataConfig};
 use crate::view::{latency_cell, volume_in_words};
-use crate::{GAUGE, METADATA};
+use crate::{GAUGE, METADATA_TEST};
 use nodegauge_gauge::Detail;
 use nodegauge_gauge::view::sentence::{
     capitalise, enumeration, highest_in_words, quotable_figures,
@@ -26,7 +26,7 @@ const NAMED: [(&str, &str); 3] =
     [("create", "created"), ("stat", "looked up (stat)"), ("remove", "removed")];
 
 fn figures(record: &Record) -> Vec<EntryFigure<'_>> {
-    let own = record.measurements.iter().filter(|m| m.gauge == GAUGE && m.test == METADATA);
+    let own = record.measurements.iter().filter(|m| m.gauge == GAUGE && m.test == METADATA_TEST);
     own.map(|m| (m, m.read_config())).collect()
 }
 
@@ -56,7 +56,7 @@ pub(crate) fn section(record: &Record, detail: Detail) -> Option<Section> {
         return None;
     }
     let unit = ColumnUnit::from_unit(Unit::OperationsPerSecond);
-    let mut section = Section::new(METADATA);
+    let mut section = Section::new(METADATA_TEST);
     for (_, here) in group_by_key(&all, |(_, config)| folder(config)) {
         if let Some(volume) = &here[0].1.volume {
             section.note("files", volume_in_words(volume, detail == Detail::Full));

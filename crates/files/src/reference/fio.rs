@@ -1,6 +1,6 @@
 //! fio: a parser for its JSON output, and fio as a reference program with one job per supported operation.
 
-use super::{ProgramProperties, ReferenceFigure};
+use super::{ProgramProperties, ReferenceProgramFigure};
 use nodegauge_blocks::engine::{IoEngine, SyncWrites};
 use nodegauge_blocks::latency::Quantiles;
 use nodegauge_blocks::operation::{Direction, Operation, TransferCall};
@@ -16,7 +16,7 @@ use std::time::Duration;
 /// Number of bytes per KiB, the unit of `bw`.
 const KIB: f64 = 1024.0;
 /// Key of fio's version; it occurs once per output.
-pub(super) const VERSION: &str = "\"fio version\"";
+pub(super) const VERSION_KEY: &str = "\"fio version\"";
 /// Minimum duration of a job in milliseconds. fio counts whole milliseconds, so that the rate of a shorter job has an
 /// error of more than 1 %.
 const SHORTEST_MS: f64 = 100.0;
@@ -94,7 +94,7 @@ const ALL_CLIENTS: &str = "All clients";
 impl FioOutput {
     /// True if a text looks like fio's JSON output; other lines of fio may surround the JSON document.
     pub(super) fn recognises(text: &str) -> bool {
-        text.contains(VERSION)
+        text.contains(VERSION_KEY)
     }
 
     /// Parses fio's JSON or JSON+ output. Lines before and after the document are ignored. The error is the reason why
@@ -128,12 +128,12 @@ impl FioOutput {
 
 impl FioJob {
     /// True if the job has results of reads.
-    pub(super) fn reads(&self) -> bool {
+    pub(super) fn has_reads(&self) -> bool {
         self.read.has_data()
     }
 
     /// True if the job has results of writes.
-    pub(super) fn writes(&self) -> bool {
+    pub(super) fn has_writes(&self) -> bool {
         self.write.has_data()
     }
 
@@ -337,11 +337,11 @@ pub(crate) fn fio_operations(text: &str) -> Result<FioOperations, String> {
 }
 
 /// Returns the figure of a run, summed over all its jobs; `None` if they transferred no data.
-fn figure(output: &FioOutput, command: &str) -> Result<Option<ReferenceFigure>, String> {
+fn figure(output: &FioOutput, command: &str) -> Result<Option<ReferenceProgramFigure>, String> {
     let results: Vec<&DirectionResult> = output.jobs.iter().flat_map(FioJob::results).collect();
     let Some(first) = results.first() else { return Ok(None) };
     let rates: Vec<f64> = results.iter().map(|result| result.rate()).collect::<Result<_, _>>()?;
-    Ok(Some(ReferenceFigure {
+    Ok(Some(ReferenceProgramFigure {
         rate: rates.iter().sum(),
         iops: Some(results.iter().map(|result| result.iops).sum()),
         // Quantiles of several jobs cannot be combined.

@@ -2,7 +2,7 @@
 //! the cell.
 
 use super::output::IozoneOutput;
-use super::{Figures, ProgramProperties, ReferenceFigure};
+use super::{Figures, ProgramProperties, ReferenceProgramFigure};
 use nodegauge_blocks::engine::{IoEngine, SyncWrites};
 use nodegauge_blocks::operation::Operation;
 use nodegauge_blocks::pattern::STRIDE;
@@ -83,7 +83,7 @@ fn figures(
     for (name, rate) in cells.chain(throughput) {
         let operation = operations.iter().find(|operation| operation.name == name);
         let Some(operation) = operation.filter(|_| rate > 0.0) else { continue };
-        let figure = ReferenceFigure {
+        let figure = ReferenceProgramFigure {
             rate,
             iops: Some(rate / task.cell.block.as_f64()),
             latency: None,

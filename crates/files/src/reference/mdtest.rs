@@ -2,17 +2,17 @@
 
 use nodegauge_gauge::outputs::{FILES, OutputConfig, OutputFigure, OutputFigures};
 use nodegauge_gauge::readers::text::{
-    TitledRun, lines, parse_count, parse_number, quote_text, slug,
+    TitledRunRules, lines, parse_count, parse_number, quote_text, slug,
 };
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RefusedOutput, RunMark};
 use nodegauge_measure::Unit;
-use nodegauge_measure::record::Quoted;
+use nodegauge_measure::record::QuotedStatistic;
 
 /// Reader of the output of mdtest.
 pub(crate) struct Mdtest;
 
 /// Lines that mark the beginning, the table and the end of a run.
-const RUN: TitledRun = TitledRun { version, is_table, end: "-- finished at" };
+const RUN: TitledRunRules = TitledRunRules { version, is_table, end: "-- finished at" };
 
 impl Reader for Mdtest {
     fn program(&self) -> &'static str {
@@ -32,7 +32,7 @@ impl Reader for Mdtest {
     }
 
     fn last_phase(&self) -> Option<u8> {
-        Some(TitledRun::END)
+        Some(TitledRunRules::END)
     }
 
     fn version(&self, text: &str) -> Option<String> {
@@ -139,7 +139,7 @@ impl Columns {
                 name,
                 unit: Unit::OperationsPerSecond,
                 value: mean,
-                quoted: Quoted::Mean,
+                quoted: QuotedStatistic::Mean,
             },
             &own,
         )

@@ -12,21 +12,21 @@ pub(crate) use mdtest::Mdtest;
 pub(crate) use output::{MAX_COLUMNS, MIN_COLUMNS, TESTS, is_wide};
 pub(crate) use reader::{FioReader, IozoneReader};
 
-use nodegauge_blocks::cell::Ending;
+use nodegauge_blocks::cell::EarlyEnd;
 use nodegauge_blocks::latency::Quantiles;
 use nodegauge_blocks::operation::Operation;
 use nodegauge_blocks::scratch::ScratchDirectory;
 use nodegauge_blocks::task::Task;
 use nodegauge_blocks::workers::FileWorkers;
 use nodegauge_measure::Failure;
-use nodegauge_toolchain::program::{self, Folder, ProgramJob};
+use nodegauge_toolchain::program::{self, ProgramJob, WorkingFolder};
 use nodegauge_toolchain::{CommandLine, ToolchainError, find_program, is_path, with_path_hint};
 use std::path::Path;
 use std::time::Duration;
 
 /// Figure of a reference program for an operation: bytes per second, operations per second, and latencies.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct ReferenceFigure {
+pub(crate) struct ReferenceProgramFigure {
     pub(crate) rate: f64,
     pub(crate) iops: Option<f64>,
     pub(crate) latency: Option<Quantiles>,
@@ -36,7 +36,7 @@ pub(crate) struct ReferenceFigure {
     pub(crate) doubt: Option<String>,
 }
 
-type Figures = Vec<(&'static Operation, ReferenceFigure)>;
+type Figures = Vec<(&'static Operation, ReferenceProgramFigure)>;
 /// Arguments of a run of a program, with the operations that the run measures.
 type ProgramRun = (Vec<String>, Vec<&'static Operation>);
 
@@ -80,7 +80,7 @@ impl ReferenceProgram {
     ///
     /// # Errors
     /// Fails if the program is missing or is not fio.
-    pub fn fio(
+    pub fn find_fio(
         program: &Path,
         workers: Option<FileWorkers>,
         limit: Option<Duration>,
@@ -92,7 +92,7 @@ impl ReferenceProgram {
     ///
     /// # Errors
     /// Fails if the program is missing or is not IOzone.
-    pub fn iozone(program: &Path, workers: Option<FileWorkers>) -> Result<Self, Failure> {
+    pub fn find_iozone(program: &Path, workers: Option<FileWorkers>) -> Result<Self, Failure> {
         Self::found(&iozone::PROPERTIES, program, workers, None)
     }
 
@@ -105,7 +105,8 @@ impl ReferenceProgram {
         let ProgramProperties { name, title, .. } = *kind;
         let path = located(program, name)?;
         let command = CommandLine::new(path.as_str(), [kind.version_option]);
-        let run = ProgramJob::new(command, VERSION_LIMIT).with_folder(Folder::Private(Vec::new()));
+        let run =
+            ProgramJob::new(command, VERSION_LIMIT).with_folder(WorkingFolder::Private(Vec::new()));
         let stdout = program::run(&run, &|| false)?.stdout;
         let version = (kind.version)(&stdout).ok_or_else(|| {
             Failure::missing(format!("{path} is not {title}: the program prints no version"))
@@ -118,7 +119,7 @@ impl ReferenceProgram {
     /// Returns a job that runs the program with these arguments in a folder.
     pub(crate) fn job<'a>(&self, arguments: Vec<String>, folder: &'a Path) -> ProgramJob<'a> {
         let command = CommandLine::new(self.path.clone(), arguments);
-        ProgramJob::new(command, MAX_RUN_TIME).with_folder(Folder::Existing(folder))
+        ProgramJob::new(command, MAX_RUN_TIME).with_folder(WorkingFolder::Existing(folder))
     }
 
     /// Runs the operations of a task that the program supports, on files in `scratch`.
@@ -128,7 +129,7 @@ impl ReferenceProgram {
         scratch: &ScratchDirectory,
         left: Option<Duration>,
         interrupted: &dyn Fn() -> bool,
-    ) -> Result<Figures, Ending> {
+    ) -> Result<Figures, EarlyEnd> {
         let limit = left.unwrap_or(MAX_RUN_TIME).min(MAX_RUN_TIME);
         let mut figures = Vec::new();
         for (arguments, operations) in (self.kind.runs)(self, task) {
@@ -136,18 +137,20 @@ impl ReferenceProgram {
                 self.remove_files(scratch);
             }
             let run = ProgramJob::new(CommandLine::new(self.path.clone(), arguments), limit)
-                .with_folder(Folder::Existing(scratch.folder()));
-            let ended = program::run(&run, interrupted).and_then(|output| output.success(""));
+                .with_folder(WorkingFolder::Existing(scratch.folder()));
+            let ended =
+                program::run(&run, interrupted).and_then(|output| output.require_success(""));
             let output = ended.map_err(|error| match error {
-                ToolchainError::Interrupted => Ending::CutShort,
-                ToolchainError::TooLong { .. } if limit < MAX_RUN_TIME => Ending::CutShort,
-                error => Ending::Failed(error.into()),
+                ToolchainError::Interrupted => EarlyEnd::CutShort,
+                ToolchainError::TooLong { .. } if limit < MAX_RUN_TIME => EarlyEnd::CutShort,
+                error => EarlyEnd::Failed(error.into()),
             })?;
             let shown = output.command();
             let found = (self.kind.figures)(&output.stdout, task, &operations, &shown);
-            figures.extend(
-                found.map_err(|why| Ending::Failed(Failure::missing(format!("{shown}: {why}"))))?,
-            );
+            figures
+                .extend(found.map_err(|why| {
+                    EarlyEnd::Failed(Failure::missing(format!("{shown}: {why}")))
+                })?);
         }
         self.remove_files(scratch);
         Ok(figures)

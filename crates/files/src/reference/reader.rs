@@ -22,11 +22,11 @@ impl Reader for FioReader {
     }
 
     fn mark(&self, line: &str) -> Option<RunMark> {
-        line.contains(fio::VERSION).then_some(RunMark::DOCUMENT)
+        line.contains(fio::VERSION_KEY).then_some(RunMark::DOCUMENT)
     }
 
     fn version(&self, text: &str) -> Option<String> {
-        let version = text.split_once(fio::VERSION)?.1.split('"').nth(1)?;
+        let version = text.split_once(fio::VERSION_KEY)?.1.split('"').nth(1)?;
         Some(version.trim_start_matches("fio-").to_owned())
     }
 

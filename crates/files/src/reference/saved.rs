@@ -7,18 +7,20 @@ use crate::keys::Latencies;
 use crate::{GAUGE, TEST};
 use nodegauge_blocks::task::CacheMode;
 use nodegauge_measure::Unit;
-use nodegauge_measure::record::{Category, Measurement, Quoted, Status, Validity};
+use nodegauge_measure::record::{Category, Measurement, QuotedStatistic, Status, Validity};
 
 /// Creates a measurement of another program, without a value.
 fn reference(name: &str, config: &FilesConfig) -> Measurement {
     Measurement::new(GAUGE, TEST, name, Unit::BytesPerSecond)
-        .category(Category::Reference)
-        .config(config)
+        .with_category(Category::Reference)
+        .with_config(config)
 }
 
 /// Creates a measurement of another program with a single sample.
 fn single(name: &str, rate: f64, config: &FilesConfig, validity: &Validity) -> Measurement {
-    reference(name, config).with_samples(Quoted::Single, vec![rate]).with_validity(validity.clone())
+    reference(name, config)
+        .with_samples(QuotedStatistic::Single, vec![rate])
+        .with_validity(validity.clone())
 }
 
 fn cache_mode(direct: bool) -> CacheMode {
@@ -124,7 +126,7 @@ fn job_figure(job: &FioJob, version: &str) -> Measurement {
             .without_value("fio did not print the mode (rw) of the job");
     }
     let results = job.results();
-    let moves = [job.reads(), job.writes()];
+    let moves = [job.has_reads(), job.has_writes()];
     let expected = match name {
         "random_mix" | "mix" => [true, true],
         "write" | "random_write" => [false, true],
@@ -155,7 +157,7 @@ fn job_figure(job: &FioJob, version: &str) -> Measurement {
     }
     let mut validity = Validity::valid();
     if let Some(reason) = fio::too_short_reason(fio::longest_ms(&results)) {
-        validity.suspect(reason);
+        validity.mark_suspect(reason);
     }
     match rates {
         Ok(rates) => single(name, rates.iter().sum(), &config, &validity),

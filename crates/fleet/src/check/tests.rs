@@ -1,5 +1,5 @@
 use super::*;
-use nodegauge_analysis::slow::limit;
+use nodegauge_analysis::slow::z_limit;
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::{Category, Measurement};
 
@@ -7,7 +7,7 @@ const LOAD: &str = "other-load";
 
 fn triad() -> FigureKey {
     let m = Measurement::new("memory", "stream", "triad", Unit::BytesPerSecond)
-        .category(Category::Variant);
+        .with_category(Category::Variant);
     FigureKey::from_measurement(&m, "triad".to_owned())
 }
 
@@ -24,7 +24,7 @@ fn figure_bound(spread: f64, bound: f64) -> FigureBound {
         bound,
         base: "ref".to_owned(),
         basis: "median of 64 nodes minus 4 %".to_owned(),
-        power: peers.power(
+        power: peers.detection_power(
             triad().practical_limit(),
             Fraction(1.0 - bound / 335e9),
             MAX_MEASUREMENTS,
@@ -68,7 +68,7 @@ fn figure_is_bad_only_after_two_measurements() {
 #[test]
 fn bound_requires_a_reference_or_five_own_runs() {
     let unbounded = CheckedFigure { bound: None, ..checked(&[1e9, 1e9]) };
-    assert!(!unbounded.is_below() && unbounded.remark(None).is_none());
+    assert!(!unbounded.is_worse_than_bound() && unbounded.remark(None).is_none());
     assert_eq!(FigureBound::from_own_runs(&triad(), &[300e9; 4]), None);
     let own = FigureBound::from_own_runs(&triad(), &[300e9; 5]).unwrap();
     assert!((own.bound - 288e9).abs() < 1.0 && own.base == "own");
@@ -89,12 +89,12 @@ fn bound_without_power_never_makes_a_node_good() {
         assert_eq!(remark.reason, "mem: cannot tell");
         assert!(remark.text.starts_with("triad: cannot find a loss of 10 %, only one of "));
         assert!(remark.text.ends_with(" runs of each node would suffice"), "{}", remark.text);
-        assert!(!wide(&[value]).needs_repetition() && wide(&[value]).loss_found().is_none());
+        assert!(!wide(&[value]).needs_repetition() && wide(&[value]).detectable_loss().is_none());
     }
     // A value below the bound is bad even without power.
     let bad = wide(&[0.2 * 335e9, 0.2 * 335e9]).remark(Some("quota")).unwrap();
     assert_eq!((bad.verdict, bad.reason.as_str()), (NodeVerdict::Bad, "mem 20% ref: quota"));
-    let found = checked(&[330e9]).loss_found().unwrap();
+    let found = checked(&[330e9]).detectable_loss().unwrap();
     assert!(found.0 > 0.04 && found.0 < 0.07, "{found:?}");
 }
 
@@ -106,7 +106,7 @@ fn inconclusive_value_is_remeasured_and_then_undecided() {
         ..checked(values)
     };
     let once = low(&[0.85 * 335e9]);
-    assert!(once.needs_repetition() && !once.is_below());
+    assert!(once.needs_repetition() && !once.is_worse_than_bound());
     assert_eq!(once.remark(None).unwrap().reason, "not confirmed");
     let twice = low(&[0.85 * 335e9, 0.84 * 335e9]).remark(None).unwrap();
     assert_eq!(twice.verdict, NodeVerdict::Unknown);
@@ -133,7 +133,7 @@ fn figure_of_another_size_is_not_compared() {
         "triad: measured with size 64 MiB, but the bound is for size 1 GiB; \
          make the reference from runs with --size 64MiB"
     );
-    assert!(!other.needs_repetition() && other.loss_found().is_none());
+    assert!(!other.needs_repetition() && other.detectable_loss().is_none());
     // A reference from an earlier version contains no size; its arrays follow STREAM's rule.
     assert_eq!(of_size(small, None).remark(None).unwrap().verdict, NodeVerdict::Bad);
     let reduced = CheckedFigure { is_reduced: true, ..of_size(small, None) };
@@ -157,13 +157,13 @@ fn simulated_checks_find_the_loss_and_accept_good_nodes() {
                 nodes.iter().map(|runs| nodegauge_measure::stats::median(runs)).collect();
             let value = 335e9 * RobustSpread::from_values(&medians).unwrap().median.exp();
             let components = SpreadComponents::from_nodes(&nodes);
-            let deviation = limit(48) * components.run_deviation().unwrap();
+            let deviation = z_limit(48) * components.run_deviation().unwrap();
             let deficit = Fraction((1.0 - (-deviation).exp()).max(0.04));
             let peers = PeerSpread { spread: components, nodes: 12, runs: 48 };
             let bound = FigureBound {
                 value,
                 bound: (1.0 - deficit.0) * value,
-                power: peers.power(triad().practical_limit(), deficit, MAX_MEASUREMENTS),
+                power: peers.detection_power(triad().practical_limit(), deficit, MAX_MEASUREMENTS),
                 ..figure_bound(spread, 1.0)
             };
             let mut figure = CheckedFigure { bound: Some(bound), ..checked(&[]) };
@@ -240,11 +240,11 @@ fn missing_core_is_reported_as_reason_and_likely_cause() {
     };
     let mut machine = Machine::default();
     machine.processor.cores = 95;
-    let lost = lost_parts(&group, &machine);
+    let lost = judge_parts(&group, &machine);
     assert_eq!(lost[0].reason, "cores 95 of 96");
     assert_eq!(likely_cause(Some(&group), &machine, &[]).as_deref(), Some("cores"));
     machine.processor.cores = 96;
-    assert!(lost_parts(&group, &machine).is_empty());
+    assert!(judge_parts(&group, &machine).is_empty());
     assert_eq!(likely_cause(Some(&group), &machine, &[]), None);
 }
 

@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 /// Extensions of log files.
 const ENDINGS: [&str; 2] = ["log", "err"];
 /// Names of files that GNU parallel and MPI launchers create for the streams of a command. They are not node names.
-pub(super) const STREAMS: [&str; 4] = ["stdout", "stderr", "rc", "seq"];
+pub(super) const STREAM_FILE_NAMES: [&str; 4] = ["stdout", "stderr", "rc", "seq"];
 
 /// True for the file of a stream that is empty in a successful run.
 pub(super) fn is_side_stream(path: &Path) -> bool {
-    stem(path).is_some_and(|stem| STREAMS.contains(&stem) && stem != "stdout")
+    stem(path).is_some_and(|stem| STREAM_FILE_NAMES.contains(&stem) && stem != "stdout")
 }
 
 fn is_named_as_log(path: &Path) -> bool {

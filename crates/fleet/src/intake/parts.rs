@@ -14,7 +14,7 @@ const WINDOW: u64 = 64 << 10;
 
 /// File, or part of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Input {
+pub(super) struct InputPart {
     pub(super) path: PathBuf,
     /// True if the user named the file.
     pub(super) is_named: bool,
@@ -22,11 +22,11 @@ pub(super) struct Input {
     range: Option<Range<u64>>,
 }
 
-impl Input {
+impl InputPart {
     /// Reads the content.
     pub(super) fn content(&self) -> io::Result<Vec<u8>> {
         match &self.range {
-            Some(range) => nodegauge_os::read_part(&self.path, range.clone()),
+            Some(range) => nodegauge_os::read_range(&self.path, range.clone()),
             None if self.is_named => nodegauge_os::read_input(&self.path, LONGEST),
             // A folder may contain a pipe or a device, which must not block the reading.
             None => nodegauge_os::read_file(&self.path, LONGEST),
@@ -35,8 +35,8 @@ impl Input {
 }
 
 /// Returns the parts of a file. Only a large regular file that begins with a JSON object is split.
-pub(super) fn list_inputs(path: &Path, is_named: bool) -> Vec<Input> {
-    let whole = Input { path: path.to_owned(), is_named, range: None };
+pub(super) fn list_inputs(path: &Path, is_named: bool) -> Vec<InputPart> {
+    let whole = InputPart { path: path.to_owned(), is_named, range: None };
     let length = match std::fs::metadata(path) {
         Ok(about) if about.is_file() && path != Path::new("-") => about.len(),
         _ => 0,
@@ -47,7 +47,7 @@ pub(super) fn list_inputs(path: &Path, is_named: bool) -> Vec<Input> {
     match boundaries(path, length) {
         Ok(at) => {
             let ranges = at.windows(2).map(|pair| Some(pair[0]..pair[1]));
-            ranges.map(|range| Input { range, ..whole.clone() }).collect()
+            ranges.map(|range| InputPart { range, ..whole.clone() }).collect()
         }
         // The error is reported when the file is read.
         Err(_) => vec![whole],
@@ -57,11 +57,11 @@ pub(super) fn list_inputs(path: &Path, is_named: bool) -> Vec<Input> {
 /// Returns the start positions of the parts of a file, and its end.
 fn boundaries(path: &Path, length: u64) -> io::Result<Vec<u64>> {
     let mut found = vec![0];
-    let start = nodegauge_os::read_part(path, 0..WINDOW.min(length))?;
+    let start = nodegauge_os::read_range(path, 0..WINDOW.min(length))?;
     if start.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{') {
         let mut from = PART;
         while from < length {
-            let window = nodegauge_os::read_part(path, from..(from + WINDOW).min(length))?;
+            let window = nodegauge_os::read_range(path, from..(from + WINDOW).min(length))?;
             match next_document(&window) {
                 Some(at) => {
                     found.push(from + at as u64);
@@ -148,7 +148,7 @@ mod tests {
         std::fs::write(&path, &line).unwrap();
         assert_eq!(
             list_inputs(&path, true),
-            [Input { path: path.clone(), is_named: true, range: None }]
+            [InputPart { path: path.clone(), is_named: true, range: None }]
         );
     }
 }

@@ -80,7 +80,7 @@ impl GroupMajority {
 
 /// Reason in a short and a long form.
 #[derive(Default)]
-pub(crate) struct Reason {
+pub(crate) struct VerdictReason {
     /// Text of at most [`MAX_REASON_CHARS`](crate::cause::MAX_REASON_CHARS) characters.
     pub(crate) short: String,
     /// Sentence.
@@ -114,14 +114,14 @@ pub(crate) fn find_reason(
     statistics: &[FigureStatistics],
     peers: &GroupMajority,
     load: Option<String>,
-) -> Reason {
+) -> VerdictReason {
     if ranked.verdict == RankVerdict::Good {
-        return Reason::default();
+        return VerdictReason::default();
     }
     let decided =
         ranked.deciding_figure.and_then(|at| Some((&statistics[at], ranked.figures[at].as_ref()?)));
     let Some((of, figure)) = decided else {
-        return Reason {
+        return VerdictReason {
             short: "nothing measured".to_owned(),
             long: "no figure has a result".to_owned(),
         };
@@ -152,7 +152,7 @@ pub(crate) fn find_reason(
     }
     let words = causes.iter().map(|cause| cause.word.as_str());
     let head = format!("{} {}", of.key.short_name(), share.in_compact_percent());
-    Reason { short: reason_with_cause(&head, base, words), long }
+    VerdictReason { short: reason_with_cause(&head, base, words), long }
 }
 
 /// Returns the reason why a node is not called good although its figures are within the limits.
@@ -161,21 +161,21 @@ fn within_limits_reason(
     figure: &RankedFigure,
     defect: Option<&str>,
     load: Option<String>,
-) -> Reason {
+) -> VerdictReason {
     let Some((peer_verdict, power)) = figure.peer_verdict.zip(figure.power) else {
         let long = "fewer than eight nodes of one kind, and no reference for them".to_owned();
-        return Reason { short: "no peers or ref".to_owned(), long };
+        return VerdictReason { short: "no peers or ref".to_owned(), long };
     };
     if let Some(id) = defect {
         let name = Finding::finding_name(id);
         let word = finding_word(id).map_or_else(|| name.clone(), str::to_owned);
         let long = format!("critical finding that most nodes do not have: {name}");
-        return Reason { short: cut_at_word(&word), long };
+        return VerdictReason { short: cut_at_word(&word), long };
     }
     let short_name = of.key.short_name();
     if peer_verdict != PeerVerdict::Undecided {
         let long = format!("{}: {}", of.key, power.in_words());
-        return Reason { short: cut_at_word(&format!("{short_name}: cannot tell")), long };
+        return VerdictReason { short: cut_at_word(&format!("{short_name}: cannot tell")), long };
     }
     let share = Fraction(figure.reference_share.map_or(figure.share, |one| one.min(figure.share)));
     let share = share.rounded_down();
@@ -190,12 +190,12 @@ fn within_limits_reason(
     );
     if let Some(load) = load {
         long.push_str(&format!("; {load}"));
-        return Reason {
+        return VerdictReason {
             short: cut_at_word(&format!("{short_name} {}: busy", share.in_compact_percent())),
             long,
         };
     }
-    Reason {
+    VerdictReason {
         short: cut_at_word(&format!("{short_name} {}: undecided", share.in_compact_percent())),
         long,
     }

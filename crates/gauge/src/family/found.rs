@@ -4,10 +4,10 @@
 //! The samples of each point are divided into parts of the run. The knee of each part is a sample of the knee. The knee
 //! therefore has an interval like a measured figure, and the same rule of doubt applies.
 
-use super::knee::{Knee, LoadPoint, knee};
+use super::knee::{Knee, LoadPoint, find_knee};
 use nodegauge_measure::quantity::number_form;
 use nodegauge_measure::record::doubt::TYPICAL_RULE;
-use nodegauge_measure::stats::{self, Better, Summary};
+use nodegauge_measure::stats::{self, BetterDirection, Summary};
 use nodegauge_measure::{BytesPerSec, Fraction, names};
 
 /// Maximum number of parts of a run, each with its own knee. More parts hardly narrow the interval.
@@ -35,22 +35,22 @@ pub fn part_count(samples: usize) -> usize {
 }
 
 /// Returns part number `part` of `parts` equal parts of the samples.
-pub fn slice(samples: &[f64], part: usize, parts: usize) -> &[f64] {
+pub fn part_slice(samples: &[f64], part: usize, parts: usize) -> &[f64] {
     &samples[part * samples.len() / parts..(part + 1) * samples.len() / parts]
 }
 
 impl MeasuredPoint {
     /// Returns the point of the whole run.
-    pub fn whole(&self) -> LoadPoint {
+    pub fn whole_run_point(&self) -> LoadPoint {
         self.in_part(0, 1)
     }
 
     /// Returns the point for one of several parts of the run.
     fn in_part(&self, part: usize, parts: usize) -> LoadPoint {
-        let rates = slice(&self.rates, part, parts);
+        let rates = part_slice(&self.rates, part, parts);
         LoadPoint {
             rate: if rates.is_empty() { 0.0 } else { stats::median(rates) },
-            latency: stats::median(slice(&self.latencies, part, parts)),
+            latency: stats::median(part_slice(&self.latencies, part, parts)),
             doubt: self.doubts.first().cloned(),
         }
     }
@@ -88,8 +88,8 @@ impl FoundKnee {
     pub fn from_points(points: &[MeasuredPoint]) -> Option<Self> {
         let fewest = points.iter().map(|point| point.latencies.len()).min()?;
         let parts = part_count(fewest);
-        let whole: Vec<LoadPoint> = points.iter().map(MeasuredPoint::whole).collect();
-        let basis = match knee(&whole) {
+        let whole: Vec<LoadPoint> = points.iter().map(MeasuredPoint::whole_run_point).collect();
+        let basis = match find_knee(&whole) {
             Knee::At { .. } => KneeBasis::Doubled,
             Knee::Below | Knee::Falls => KneeBasis::Bend,
         };
@@ -100,7 +100,7 @@ impl FoundKnee {
         for part in 0..parts {
             let curve: Vec<LoadPoint> =
                 points.iter().map(|point| point.in_part(part, parts)).collect();
-            rates.extend(match (basis, knee(&curve)) {
+            rates.extend(match (basis, find_knee(&curve)) {
                 (KneeBasis::Doubled, Knee::At { rate, .. }) => Some(rate),
                 (KneeBasis::Doubled, _) => None,
                 (KneeBasis::Bend, _) => bend(&curve),
@@ -112,7 +112,7 @@ impl FoundKnee {
             let verb = number_form(count, "has", "have");
             doubts.push(format!("only {count} of {parts} parts of the run {verb} this knee"));
         }
-        if knee(&whole) == Knee::Falls {
+        if find_knee(&whole) == Knee::Falls {
             doubts.push("latency falls again at a higher load".to_owned());
         }
         for reason in points.iter().flat_map(|point| &point.doubts) {
@@ -126,7 +126,7 @@ impl FoundKnee {
 
 /// Returns the 95 % interval of the median; `None` for too few samples.
 fn interval(samples: &[f64]) -> Option<[f64; 2]> {
-    Summary::from_samples(samples, Better::Lower)?.ci95
+    Summary::from_samples(samples, BetterDirection::Lower)?.ci95
 }
 
 /// True if the highest latency exceeds the idle latency by more than their intervals.

@@ -32,7 +32,7 @@ pub enum Knee {
 
 /// Returns the rate of the loaders at which latency is twice the idle latency, by linear interpolation between the
 /// two points that enclose this latency. The first point is the idle point.
-pub fn knee(curve: &[LoadPoint]) -> Knee {
+pub fn find_knee(curve: &[LoadPoint]) -> Knee {
     let Some(idle) = curve.first() else { return Knee::Below };
     let target = KNEE * idle.latency;
     let mut pairs = curve.windows(2);
@@ -67,10 +67,10 @@ mod tests {
     #[test]
     fn knee_is_interpolated_between_points() {
         let rising = curve(&RISING);
-        let Knee::At { rate, doubt: None } = knee(&rising) else { panic!("no knee") };
+        let Knee::At { rate, doubt: None } = find_knee(&rising) else { panic!("no knee") };
         assert!((rate - 25e9).abs() < 1.0);
-        assert_eq!(knee(&rising[..3]), Knee::Below);
-        assert_eq!(knee(&[]), Knee::Below);
+        assert_eq!(find_knee(&rising[..3]), Knee::Below);
+        assert_eq!(find_knee(&[]), Knee::Below);
     }
 
     #[test]
@@ -78,17 +78,17 @@ mod tests {
         for suspect in [0, 2, 3] {
             let mut rising = curve(&RISING);
             rising[suspect].doubt = Some("disturbed".to_owned());
-            let Knee::At { doubt: Some(_), .. } = knee(&rising) else { panic!("valid knee") };
+            let Knee::At { doubt: Some(_), .. } = find_knee(&rising) else { panic!("valid knee") };
         }
         let mut rising = curve(&RISING);
         rising[1].doubt = Some("disturbed".to_owned());
-        assert!(matches!(knee(&rising), Knee::At { doubt: None, .. }));
+        assert!(matches!(find_knee(&rising), Knee::At { doubt: None, .. }));
     }
 
     #[test]
     fn falling_latency_has_no_knee() {
         let mut points = RISING;
         points[4].1 = 130e-9;
-        assert_eq!(knee(&curve(&points)), Knee::Falls);
+        assert_eq!(find_knee(&curve(&points)), Knee::Falls);
     }
 }

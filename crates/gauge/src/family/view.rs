@@ -3,7 +3,7 @@
 use super::{IDLE_PREFIX, KNEE_PREFIX, SATURATED_PREFIX};
 use crate::view::sentence::value_in_words;
 use crate::view::{
-    Chart, ChartSeries, ColumnList, ColumnUnit, Guide, Scale, Table, TableCell, distinct,
+    AxisQuantity, Chart, ChartSeries, ColumnList, ColumnUnit, Guide, Table, TableCell, distinct,
 };
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::Measurement;
@@ -159,8 +159,8 @@ pub fn chart(
     Some(Chart {
         title: "memory latency under load, by lines read : lines written".to_owned(),
         names: [axis, ""],
-        x: Scale::Rate(Unit::BytesPerSecond),
-        y: Scale::Nanoseconds,
+        x: AxisQuantity::Rate(Unit::BytesPerSecond),
+        y: AxisQuantity::Nanoseconds,
         ticks: ticks(&series),
         series,
         guides: guides.into_iter().collect(),

@@ -1,7 +1,7 @@
 //! Iteration over the lines of an input. Only a part of the input is in memory.
 
 use super::{MAX_RUN_BYTES, ReadError};
-use nodegauge_measure::printed::{self, LONGEST_LINE};
+use nodegauge_measure::printed::{self, MAX_LINE_BYTES};
 use nodegauge_os::Input;
 
 /// Number of bytes per read.
@@ -108,7 +108,7 @@ impl<'t> InputLines<'t> {
         // A JSON document may consist of one long line.
         let first = self.chunk.iter().find(|byte| !byte.is_ascii_whitespace());
         let is_json = first.is_some_and(|byte| b"{[\"}".contains(byte));
-        let longest = if is_json { MAX_RUN_BYTES } else { LONGEST_LINE };
+        let longest = if is_json { MAX_RUN_BYTES } else { MAX_LINE_BYTES };
         if self.filled > longest {
             return Err(ReadError::Overlong(self.whole_length()?));
         }
@@ -169,10 +169,10 @@ mod tests {
 
     #[test]
     fn lines_read_in_blocks_equal_those_of_the_whole_text() {
-        let long = "x".repeat(LONGEST_LINE - 1);
+        let long = "x".repeat(MAX_LINE_BYTES - 1);
         let rows: String =
             (0..40_000).map(|row| format!("row {row}: {}\n", "7".repeat(row % 90))).collect();
-        let json = format!("{{{}}}", "\"a\"".repeat(LONGEST_LINE));
+        let json = format!("{{{}}}", "\"a\"".repeat(MAX_LINE_BYTES));
         for text in ["", "\n", "a", "a\nb\n\nc", &rows, &format!("{rows}{long}\n{json}\n{rows}end")]
         {
             let expected: Vec<&[u8]> =
@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn overlong_lines_are_refused_with_their_length() {
         let rows = "row\n".repeat(100_000);
-        for (begin, longest) in [("x", LONGEST_LINE), ("{", MAX_RUN_BYTES)] {
+        for (begin, longest) in [("x", MAX_LINE_BYTES), ("{", MAX_RUN_BYTES)] {
             let line = format!("{begin}{}", "y".repeat(longest + 1));
             for end in ["", "\n", "\nmore\n"] {
                 let text = format!("{rows}{line}{end}");

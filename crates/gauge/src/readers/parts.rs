@@ -79,7 +79,7 @@ fn scan(known: &ReaderIndex<'_>, piece: &[u8]) -> Vec<PieceLine> {
 }
 
 /// Returns the form of the rank prefixes of an input; `None` if its lines have no prefixes.
-fn form(input: &Input<'_>) -> Result<Option<tags::Tag>, ReadError> {
+fn form(input: &Input<'_>) -> Result<Option<tags::PrefixForm>, ReadError> {
     let mut first = String::new();
     let mut lines = InputLines::new(input)?;
     let mut count = 0;
@@ -103,7 +103,7 @@ fn form(input: &Input<'_>) -> Result<Option<tags::Tag>, ReadError> {
 fn find_rank_runs(
     known: &ReaderIndex<'_>,
     input: &Input<'_>,
-    tag: tags::Tag,
+    tag: tags::PrefixForm,
 ) -> Result<Vec<FoundRun>, ReadError> {
     let mut ranks: BTreeMap<u32, RunFinder> = BTreeMap::new();
     let mut lines = InputLines::new(input)?;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 /// Line without its prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TaggedLine<'a> {
+pub struct RankLine<'a> {
     /// Number of the rank.
     pub rank: u32,
     /// Host in the prefix; empty if it has none.
@@ -16,16 +16,16 @@ pub struct TaggedLine<'a> {
 }
 
 /// Form of a prefix.
-pub type Tag = for<'a> fn(&'a str) -> Option<TaggedLine<'a>>;
+pub type PrefixForm = for<'a> fn(&'a str) -> Option<RankLine<'a>>;
 
 /// Parsers for all forms of prefixes.
-const TAGS: [Tag; 3] = [open_mpi, mpich, slurm];
+const TAGS: [PrefixForm; 3] = [open_mpi, mpich, slurm];
 
 /// Maximum number of lines that are examined to decide whether a text has prefixes.
 pub(super) const MAX_EXAMINED_LINES: usize = 200;
 
 /// Returns the form of prefix that more than half of the first lines have; `None` if there is none.
-pub fn prefix_form(text: &str) -> Option<Tag> {
+pub fn prefix_form(text: &str) -> Option<PrefixForm> {
     let lines = text.lines().filter(|line| !line.trim().is_empty());
     let first: Vec<&str> = lines.take(MAX_EXAMINED_LINES).collect();
     TAGS.into_iter().find(|tag| {
@@ -67,7 +67,7 @@ fn number(word: &str) -> Option<u32> {
 }
 
 /// Parses `[1,0]<stdout>:` and `[job@1,0]<stdout>: `, optionally with the host as in `[1,0]<stdout>n1: `.
-fn open_mpi(line: &str) -> Option<TaggedLine<'_>> {
+fn open_mpi(line: &str) -> Option<RankLine<'_>> {
     let (inside, rest) = line.strip_prefix('[')?.split_once(']')?;
     let job_and_rank = inside.rsplit_once('@').map_or(inside, |(_, numbers)| numbers);
     let (job, rank) = job_and_rank.split_once(',')?;
@@ -81,22 +81,22 @@ fn open_mpi(line: &str) -> Option<TaggedLine<'_>> {
     // Open MPI 5 adds a space after the colon.
     let is_5 = inside.contains('@');
     let own = if is_5 { text.strip_prefix(' ').unwrap_or(text) } else { text };
-    Some(TaggedLine { rank, host, line: own })
+    Some(RankLine { rank, host, line: own })
 }
 
 /// Parses `[0] `.
-fn mpich(line: &str) -> Option<TaggedLine<'_>> {
+fn mpich(line: &str) -> Option<RankLine<'_>> {
     let (rank, rest) = line.strip_prefix('[')?.split_once(']')?;
     let rank = number(rank)?;
-    Some(TaggedLine { rank, host: "", line: rest.strip_prefix(' ').unwrap_or(rest) })
+    Some(RankLine { rank, host: "", line: rest.strip_prefix(' ').unwrap_or(rest) })
 }
 
 /// Parses `0: `; the number may be padded with spaces.
-fn slurm(line: &str) -> Option<TaggedLine<'_>> {
+fn slurm(line: &str) -> Option<RankLine<'_>> {
     let (rank, rest) = line.trim_start().split_once(':')?;
     let rank = number(rank)?;
     let own = rest.strip_prefix(' ').or(Some(rest).filter(|rest| rest.is_empty()))?;
-    Some(TaggedLine { rank, host: "", line: own })
+    Some(RankLine { rank, host: "", line: own })
 }
 
 #[cfg(test)]

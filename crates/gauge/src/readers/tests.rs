@@ -1,6 +1,6 @@
 use super::*;
 use nodegauge_measure::Unit;
-use nodegauge_measure::record::{Quoted, Status};
+use nodegauge_measure::record::{QuotedStatistic, Status};
 
 /// Reader of a program that begins its output with its name and prints figures as `=VALUE`.
 struct NamedReader {
@@ -40,7 +40,7 @@ impl Reader for NamedReader {
         for value in text.lines().filter_map(|line| line.strip_prefix('=')) {
             let value: f64 = value.parse().map_err(|_| format!("{value:?} is not a number"))?;
             let m = Measurement::new("memory", "stream", "triad", Unit::BytesPerSecond);
-            figures.push(m.with_samples(Quoted::Single, vec![value]));
+            figures.push(m.with_samples(QuotedStatistic::Single, vec![value]));
         }
         Ok(figures.into())
     }
@@ -49,14 +49,14 @@ impl Reader for NamedReader {
 const ALPHA: NamedReader = NamedReader { program: "alpha", takes_description: true };
 const BETA: NamedReader = NamedReader { program: "beta", takes_description: false };
 
-fn read_as(text: &str, known: &KnownRun) -> Result<Vec<ReadRun>, ReadError> {
+fn read_as(text: &str, known: &GivenRunProperties) -> Result<Vec<ParsedRun>, ReadError> {
     read(&[&ALPHA, &BETA], text, &ReadContext { machine: &Machine::default(), known })
 }
 
 /// Returns the program, the first line and the values of each run in a text.
 fn runs_of(text: &str) -> Vec<(&'static str, usize, Vec<f64>)> {
-    let runs = read_as(text, &KnownRun::default()).unwrap();
-    let values = |run: &ReadRun| {
+    let runs = read_as(text, &GivenRunProperties::default()).unwrap();
+    let values = |run: &ParsedRun| {
         let printed = run.printed.clone().unwrap_or_default();
         printed.measurements.iter().filter_map(|m| m.value).collect()
     };
@@ -67,7 +67,7 @@ fn runs_of(text: &str) -> Vec<(&'static str, usize, Vec<f64>)> {
 fn error_names_the_recognised_program() {
     assert_eq!(runs_of("beta\n=5\n"), [("beta", 1, vec![5.0])]);
     let of = |text: &str| {
-        let run = read_as(text, &KnownRun::default()).unwrap().remove(0);
+        let run = read_as(text, &GivenRunProperties::default()).unwrap().remove(0);
         let words = run.in_words();
         run.printed.unwrap_err().into_failure("x.txt", &words).single_line()
     };
@@ -75,7 +75,7 @@ fn error_names_the_recognised_program() {
     assert!(message.starts_with("x.txt, output of beta, line 2"), "{message}");
     assert!(message.contains("\"many\" is not a number"), "{message}");
     assert!(of("beta\n").contains("it contains no figures"));
-    let unknown = read_as("gamma\n=5\n", &KnownRun::default()).unwrap_err();
+    let unknown = read_as("gamma\n=5\n", &GivenRunProperties::default()).unwrap_err();
     let unknown = unknown.into_failure("x.txt").single_line();
     assert!(unknown.starts_with("x.txt is not the output of alpha or beta"), "{unknown}");
 }
@@ -103,7 +103,8 @@ fn runs_are_separated_despite_lines_between_them() {
 
 #[test]
 fn mixed_lines_of_two_programs_are_refused() {
-    let mixed = read_as("alpha\nbeta\n=1\nalpha table\n=2\nbeta table\n", &KnownRun::default());
+    let mixed =
+        read_as("alpha\nbeta\n=1\nalpha table\n=2\nbeta table\n", &GivenRunProperties::default());
     let message = mixed.unwrap_err().into_failure("x.txt").single_line();
     assert!(message.starts_with("x.txt has lines of alpha between lines of beta"), "{message}");
     // A document is a separate run, so a table of the same program after it begins another run.
@@ -118,7 +119,7 @@ fn mixed_lines_of_two_programs_are_refused() {
 
 #[test]
 fn described_properties_are_refused_for_other_programs() {
-    let known = KnownRun { threads: Some(2), ..KnownRun::default() };
+    let known = GivenRunProperties { threads: Some(2), ..GivenRunProperties::default() };
     assert!(read_as("alpha\n=5\n", &known).is_ok());
     let refused = read_as("beta\n=5\n", &known).unwrap_err().into_failure("x.txt").single_line();
     assert!(refused.starts_with("--threads: x.txt is output of beta, not of alpha"), "{refused}");
@@ -126,7 +127,7 @@ fn described_properties_are_refused_for_other_programs() {
 
 #[test]
 fn figure_that_is_not_positive_is_invalid() {
-    let run = read_as("alpha\n=0\n=-1\n=7\n", &KnownRun::default()).unwrap().remove(0);
+    let run = read_as("alpha\n=0\n=-1\n=7\n", &GivenRunProperties::default()).unwrap().remove(0);
     let run = run.printed.unwrap();
     let values: Vec<Option<f64>> = run.measurements.iter().map(|m| m.value).collect();
     assert_eq!(values, [None, None, Some(7.0)]);

@@ -39,7 +39,7 @@ pub fn number_with_unit(cell: &str, unit: &str) -> Option<f64> {
 }
 
 /// Rules that detect the runs of a program whose output has a title with the version, tables, and a last line.
-pub struct TitledRun {
+pub struct TitledRunRules {
     /// Parses the version in a title; `None` for other lines.
     pub version: fn(&str) -> Option<String>,
     /// True for the first line of a table.
@@ -48,7 +48,7 @@ pub struct TitledRun {
     pub end: &'static str,
 }
 
-impl TitledRun {
+impl TitledRunRules {
     /// Phase of the last line, as in [`RunMark::phase`].
     pub const END: u8 = 2;
 
@@ -102,7 +102,7 @@ pub fn quote_text(text: &str) -> String {
 }
 
 /// Returns the message that a line cannot be read.
-pub fn unreadable_line(line: &str) -> String {
+pub fn unreadable_line_message(line: &str) -> String {
     format!("a line cannot be read: {}", quote_text(line))
 }
 

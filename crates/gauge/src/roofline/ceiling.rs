@@ -1,6 +1,6 @@
 //! Ceilings of a node, and the roof that they form together.
 
-use super::{BANDWIDTH, GAUGE, ONE_THREAD_SUFFIX, PEAK};
+use super::{BANDWIDTH_TEST, GAUGE, ONE_THREAD_SUFFIX, PEAK_TEST};
 use nodegauge_measure::keys::shared;
 use nodegauge_measure::record::Measurement;
 
@@ -17,7 +17,7 @@ pub struct Ceiling {
 
 impl Ceiling {
     /// Returns the maximum rate below the ceiling at this number of operations per byte of the memory level, FLOP/s.
-    pub fn at(&self, flops_per_byte: f64) -> f64 {
+    pub fn rate_at(&self, flops_per_byte: f64) -> f64 {
         if self.level.is_some() { self.rate * flops_per_byte } else { self.rate }
     }
 
@@ -42,7 +42,7 @@ pub struct Roofline {
 impl Ceiling {
     /// Converts a figure to a ceiling of a single thread or of all threads; `None` if it is not one.
     fn from_figure(m: &Measurement, one_thread: bool) -> Option<Self> {
-        let is = m.gauge == GAUGE && [BANDWIDTH, PEAK].contains(&m.test.as_str());
+        let is = m.gauge == GAUGE && [BANDWIDTH_TEST, PEAK_TEST].contains(&m.test.as_str());
         let name = m.name.strip_suffix(ONE_THREAD_SUFFIX);
         let name = if one_thread { name } else { name.xor(Some(m.name.as_str())) };
         let rate = m.value.filter(|rate| is && *rate > 0.0)?;
@@ -85,19 +85,20 @@ impl Roofline {
     /// bandwidth of the level or the highest peak, whichever allows the lower rate.
     pub fn roof(&self, level: &str, flops_per_byte: f64) -> Option<&Ceiling> {
         let both = [self.bandwidth(level)?, self.peak()?];
-        both.into_iter().min_by(|a, b| a.at(flops_per_byte).total_cmp(&b.at(flops_per_byte)))
+        both.into_iter()
+            .min_by(|a, b| a.rate_at(flops_per_byte).total_cmp(&b.rate_at(flops_per_byte)))
     }
 
     /// Returns the lowest ceiling above the rate `reached` at this number of operations per byte of the memory level.
     /// This ceiling is the next limit of the program.
     pub fn next_ceiling(&self, level: &str, flops_per_byte: f64, reached: f64) -> Option<&Ceiling> {
-        let roof = self.roof(level, flops_per_byte)?.at(flops_per_byte);
+        let roof = self.roof(level, flops_per_byte)?.rate_at(flops_per_byte);
         self.ceilings
             .iter()
             .filter(|ceiling| ceiling.level.as_deref().is_none_or(|of| of == level))
-            .filter(|ceiling| ceiling.at(flops_per_byte) > reached)
-            .filter(|ceiling| ceiling.at(flops_per_byte) <= roof)
-            .min_by(|a, b| a.at(flops_per_byte).total_cmp(&b.at(flops_per_byte)))
+            .filter(|ceiling| ceiling.rate_at(flops_per_byte) > reached)
+            .filter(|ceiling| ceiling.rate_at(flops_per_byte) <= roof)
+            .min_by(|a, b| a.rate_at(flops_per_byte).total_cmp(&b.rate_at(flops_per_byte)))
     }
 }
 

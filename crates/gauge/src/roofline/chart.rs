@@ -1,7 +1,7 @@
 //! Chart of a roofline with logarithmic axes. Roofs are lines, points are letters.
 
-use super::{Ceiling, MEMORY, Roofline};
-use crate::view::{Chart, ChartSeries, DotConnection, Scale};
+use super::{Ceiling, MEMORY_LEVEL, Roofline};
+use crate::view::{AxisQuantity, Chart, ChartSeries, DotConnection};
 use nodegauge_measure::Unit;
 use nodegauge_measure::quantity::format_significant;
 
@@ -24,7 +24,7 @@ pub fn format_intensity(x: f64) -> String {
 
 /// Point of a chart. Points with the same name form a series.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Dot {
+pub struct RooflineDot {
     /// Letter that represents the point in the chart.
     pub letter: char,
     /// Name of the series.
@@ -42,12 +42,12 @@ pub struct Dot {
 }
 
 /// Returns the coordinates of a suspect point with the reason; `None` for a valid point.
-fn doubted((x, y): (f64, f64), point: &Dot) -> Option<(f64, f64, String)> {
+fn doubted((x, y): (f64, f64), point: &RooflineDot) -> Option<(f64, f64, String)> {
     point.doubt.as_ref().map(|reason| (x, y, reason.clone()))
 }
 
 /// Returns the chart, with roofs as lines and points as letters; `None` without a roof.
-pub fn chart(roofline: &Roofline, points: &[Dot]) -> Option<Chart> {
+pub fn chart(roofline: &Roofline, points: &[RooflineDot]) -> Option<Chart> {
     let peak = roofline.peak()?;
     let roofs: Vec<&Ceiling> =
         roofline.levels().iter().filter_map(|level| roofline.bandwidth(level)).collect();
@@ -100,19 +100,19 @@ pub fn chart(roofline: &Roofline, points: &[Dot]) -> Option<Chart> {
     }
     for roof in roofs {
         let level = roof.level.clone().unwrap_or_default();
-        let mark = if level == MEMORY { Some('m') } else { level.chars().last() };
+        let mark = if level == MEMORY_LEVEL { Some('m') } else { level.chars().last() };
         series.push(ChartSeries {
             mark: mark.unwrap_or('/'),
             name: roof.in_words(),
-            dots: vec![(min, roof.at(min)), (peak.rate / roof.rate, peak.rate)],
+            dots: vec![(min, roof.rate_at(min)), (peak.rate / roof.rate, peak.rate)],
             joined: DotConnection::Straight,
             ..ChartSeries::default()
         });
     }
     let ticks = std::iter::successors(Some(LEFT_END / 64.0), |tick| Some(tick * 4.0));
     let ticks = ticks.skip_while(|tick| *tick < min).take_while(|tick| *tick <= max).collect();
-    let x = Scale::Intensity;
-    let y = Scale::Rate(Unit::FlopsPerSecond);
+    let x = AxisQuantity::Intensity;
+    let y = AxisQuantity::Rate(Unit::FlopsPerSecond);
     let title = "roofline: attainable rate over operations per byte".to_owned();
     let names = ["operations per byte of the memory level", ""];
     Some(Chart { title, names, x, y, ticks, series, ..Chart::default() })

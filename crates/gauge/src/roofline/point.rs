@@ -1,8 +1,10 @@
 //! Points under a roofline: operations, bytes and time of a program.
 
-use super::{GAUGE, MEMORY, POINT};
+use super::{GAUGE, MEMORY_LEVEL, POINT_TEST};
 use nodegauge_measure::keys::shared;
-use nodegauge_measure::record::{CacheKind, Category, Machine, Measurement, Quoted, Validity};
+use nodegauge_measure::record::{
+    CacheKind, Category, Machine, Measurement, QuotedStatistic, Validity,
+};
 use nodegauge_measure::{Bytes, Unit};
 
 nodegauge_measure::config! {
@@ -38,14 +40,14 @@ pub struct RooflinePoint {
 
 /// Reason why a run has no point under the roof of main memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NoPoint(pub String);
+pub struct NoPointReason(pub String);
 
 impl RooflinePoint {
     /// Creates a point for main memory; `basis` describes the source of the operation and byte counts.
-    pub fn in_memory(name: &str, rate: f64, flops_per_byte: f64, basis: String) -> Self {
+    pub fn for_main_memory(name: &str, rate: f64, flops_per_byte: f64, basis: String) -> Self {
         let config = RooflinePointConfig {
             flops_per_byte: Some(flops_per_byte),
-            level: Some(MEMORY.to_owned()),
+            level: Some(MEMORY_LEVEL.to_owned()),
             basis: Some(basis),
             ..RooflinePointConfig::default()
         };
@@ -69,13 +71,13 @@ impl RooflinePoint {
         machine: &Machine,
         set: Option<Bytes>,
         times: f64,
-    ) -> Result<Self, NoPoint> {
+    ) -> Result<Self, NoPointReason> {
         let (Some(set), Some(held)) = (set, last_level_caches(machine)) else { return Ok(self) };
         if set.as_f64() >= times * held.as_f64() {
             return Ok(self);
         }
         let of = self.config.basis.as_deref().unwrap_or_default();
-        Err(NoPoint(format!(
+        Err(NoPointReason(format!(
             "{}: no roofline point for main memory, because the last-level caches of {held} hold \
              all or part of its {set} ({of})",
             self.name
@@ -83,11 +85,11 @@ impl RooflinePoint {
     }
 
     /// Converts the point into a figure of the record.
-    pub fn measurement(self) -> Measurement {
-        Measurement::new(GAUGE, POINT, self.name, Unit::FlopsPerSecond)
-            .value(Quoted::Single, self.rate)
-            .category(self.category)
-            .config(&self.config)
+    pub fn into_measurement(self) -> Measurement {
+        Measurement::new(GAUGE, POINT_TEST, self.name, Unit::FlopsPerSecond)
+            .with_value(QuotedStatistic::Single, self.rate)
+            .with_category(self.category)
+            .with_config(&self.config)
             .with_validity(self.validity)
     }
 }

@@ -25,7 +25,7 @@ impl Drop for Removal {
 }
 
 /// Calls `run` with an alteration: it receives the turns of all series that `run` measures in this thread.
-pub fn with<R>(
+pub fn with_alteration<R>(
     alteration: impl FnMut(Turn, &mut dyn FnMut() -> TurnResult) -> TurnResult + 'static,
     run: impl FnOnce() -> R,
 ) -> R {

@@ -16,16 +16,16 @@ const BEHIND: usize = 3;
 
 /// Function that runs a program and returns its figures; empty if the user interrupted it. Its argument is a function
 /// that returns true after an interruption.
-pub type RunProgram<'a> = dyn FnMut(&dyn Fn() -> bool) -> Result<Vec<Measurement>, Failure> + 'a;
+pub type ProgramRunner<'a> = dyn FnMut(&dyn Fn() -> bool) -> Result<Vec<Measurement>, Failure> + 'a;
 
 /// Reference program that is compared with native turns.
-pub struct ReferenceRun<'a> {
+pub struct ReferenceProgramRun<'a> {
     /// Description for the progress display, e.g. `xhpcg`.
     pub phase: &'a str,
     /// Cells that are measured again after the program.
     pub compared: &'a [usize],
     /// Function that runs the program.
-    pub run: &'a mut RunProgram<'a>,
+    pub run: &'a mut ProgramRunner<'a>,
 }
 
 impl Series {
@@ -34,9 +34,9 @@ impl Series {
     ///
     /// The failure of the program is stored in the outcome and does not affect native figures. The time of the program
     /// and of the turns after it is not part of the budget.
-    pub fn run_reference(
+    pub fn run_reference_program(
         &mut self,
-        reference: ReferenceRun<'_>,
+        reference: ReferenceProgramRun<'_>,
         cells: &mut dyn Cells,
         observer: &mut dyn Observer,
     ) -> Vec<Measurement> {

@@ -11,7 +11,7 @@ use std::time::Duration;
 const SAMPLES: usize = 6;
 
 fn series(cells: usize) -> Series {
-    Series::new(policy::CURVES, Limits::new(Duration::from_secs(60), Some(SAMPLES)), cells)
+    Series::new(policy::CURVES, RunLimits::new(Duration::from_secs(60), Some(SAMPLES)), cells)
 }
 
 fn sample() -> Sample {
@@ -64,7 +64,7 @@ fn failing_turn_ends_its_cell_and_other_cells_continue() {
                 "rounds are those of the remaining cells"
             );
             let mut outcome = Outcome::default();
-            series.end(&mut outcome);
+            series.store_end(&mut outcome);
             assert!(!outcome.is_complete() && !outcome.is_interrupted());
         }
     }
@@ -96,7 +96,7 @@ fn figure_of_a_lost_cell_is_invalid_with_the_reason() {
     let (series, _, _) = failing(2, 3, false);
     let figure = || {
         let m = Measurement::new("g", "t", "n", nodegauge_measure::Unit::Seconds);
-        m.value(nodegauge_measure::record::Quoted::Single, 1.0)
+        m.with_value(nodegauge_measure::record::QuotedStatistic::Single, 1.0)
     };
     assert_eq!(series.judge_figure(0, figure()).validity.status, Status::Valid);
     let lost = series.judge_figure(2, figure());
@@ -168,7 +168,8 @@ fn alteration_replaces_the_turns_of_a_series() {
     let fails = |turn: Turn, measure: &mut dyn FnMut() -> alteration::TurnResult| {
         if turn.cell == 1 { Err(failure(false)) } else { measure() }
     };
-    alteration::with(fails, || series.run(&mut cells, &mut SilentObserver, None)).unwrap();
+    alteration::with_alteration(fails, || series.run(&mut cells, &mut SilentObserver, None))
+        .unwrap();
     assert!(series.cell_failure(1).is_some() && series.cell_failure(0).is_none());
 }
 
@@ -199,7 +200,7 @@ fn compared(
     series.run(&mut cells, &mut SilentObserver, None).unwrap();
     let mut ended = Some(ended);
     let mut after = Vec::new();
-    let program = ReferenceRun {
+    let program = ReferenceProgramRun {
         phase: "program",
         compared: &[1],
         run: &mut |_| {
@@ -211,7 +212,7 @@ fn compared(
         after.push(turn.cell);
         Ok(vec![sample()])
     };
-    let figures = series.run_reference(program, &mut again, observer).len();
+    let figures = series.run_reference_program(program, &mut again, observer).len();
     ComparedCells { series, after, figures }
 }
 
@@ -225,7 +226,7 @@ fn reference_program_runs_between_native_turns_outside_the_budget() {
     assert!(series.time_outside_budget() >= Duration::from_secs(1000));
     assert!(series.schedule.limits.elapsed() < Duration::from_secs(60));
     let mut outcome = Outcome::default();
-    series.end(&mut outcome);
+    series.store_end(&mut outcome);
     assert!(outcome.is_complete());
 }
 
@@ -237,7 +238,7 @@ fn failing_reference_program_fails_only_the_run() {
     assert_eq!((after.len(), figures), (0, 0));
     assert_eq!((series.failure(), series.remaining_cells().len()), (None, 2));
     let mut outcome = Outcome::default();
-    series.end(&mut outcome);
+    series.store_end(&mut outcome);
     assert_eq!((outcome.failure, outcome.stop), (Some(refusal), Some(StopReason::Samples)));
 }
 
@@ -248,6 +249,6 @@ fn interrupted_reference_program_is_not_a_failure() {
         compared(Err(Failure::missing("no result")), interrupted);
     assert_eq!(after.len(), 0);
     let mut outcome = Outcome::default();
-    series.end(&mut outcome);
+    series.store_end(&mut outcome);
     assert_eq!((outcome.failure, outcome.stop), (None, Some(StopReason::Interrupted)));
 }

@@ -8,7 +8,7 @@ use serde::Serialize;
 /// Quantity of an axis, which determines its labels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Scale {
+pub enum AxisQuantity {
     /// Sizes in bytes: `64 KiB`.
     Bytes,
     /// Rates in a unit, shown with a suitable prefix: B/s as GB/s.
@@ -35,9 +35,9 @@ pub struct Chart {
     /// Names of the horizontal and the vertical axis, e.g. `working set`; empty if the unit is sufficient.
     pub names: [&'static str; 2],
     /// Quantity of the horizontal axis.
-    pub x: Scale,
+    pub x: AxisQuantity,
     /// Quantity of the vertical axis.
-    pub y: Scale,
+    pub y: AxisQuantity,
     /// Values of the horizontal axis to label, ascending.
     pub ticks: Vec<f64>,
     /// Curves. Where two curves overlap, the first is visible.
@@ -83,7 +83,7 @@ impl Guide {
 
 /// Scale of an axis, with its range.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum ChartAxis {
+pub enum AxisScale {
     /// Linear scale from zero to this value.
     Linear(f64),
     /// Logarithmic scale from the smallest to the largest value.
@@ -94,7 +94,7 @@ pub enum ChartAxis {
 /// zero, so that a difference of 3 % looks like 3 %.
 const DECADE: f64 = 10.0;
 
-impl ChartAxis {
+impl AxisScale {
     /// Returns the position of a value on the axis, 0 to 1.
     pub fn position(self, value: f64) -> f64 {
         match self {
@@ -120,20 +120,20 @@ impl Chart {
     }
 
     /// Returns the horizontal axis; `None` if there are fewer than two different x values.
-    pub fn horizontal_axis(&self) -> Option<ChartAxis> {
+    pub fn horizontal_axis(&self) -> Option<AxisScale> {
         let (min, max) = range(self.dots().map(|(x, _)| x))?;
-        (min < max).then_some(ChartAxis::Logarithmic(min, max))
+        (min < max).then_some(AxisScale::Logarithmic(min, max))
     }
 
     /// Returns the vertical axis. It is logarithmic if the values span a decade or more, or if the chart has lines that
     /// are straight only on logarithmic axes. Otherwise it starts at zero. Returns `None` without values.
-    pub fn vertical_axis(&self) -> Option<ChartAxis> {
+    pub fn vertical_axis(&self) -> Option<AxisScale> {
         let (min, max) = range(self.dots().map(|(_, y)| y))?;
         let straight = self.series.iter().any(|series| series.joined == DotConnection::Straight);
         if max / min >= DECADE || straight {
-            return Some(ChartAxis::Logarithmic(min, max));
+            return Some(AxisScale::Logarithmic(min, max));
         }
-        Some(ChartAxis::Linear(max))
+        Some(AxisScale::Linear(max))
     }
 }
 
@@ -276,14 +276,14 @@ mod tests {
         let axis = chart(&[97.0, 100.0]).vertical_axis().unwrap();
         assert_eq!(
             (axis, axis.position(97.0), axis.at(0.5)),
-            (ChartAxis::Linear(100.0), 0.97, 50.0)
+            (AxisScale::Linear(100.0), 0.97, 50.0)
         );
         let wide = chart(&[1.0, 0.0, 100.0]).vertical_axis().unwrap();
-        assert_eq!(wide, ChartAxis::Logarithmic(1.0, 100.0));
+        assert_eq!(wide, AxisScale::Logarithmic(1.0, 100.0));
         assert!((wide.position(10.0) - 0.5).abs() < 1e-12 && (wide.at(0.5) - 10.0).abs() < 1e-12);
         assert_eq!((chart(&[5.0]).horizontal_axis(), chart(&[0.0]).vertical_axis()), (None, None));
         let mut straight = chart(&[97.0, 100.0]);
         straight.series[0].joined = DotConnection::Straight;
-        assert_eq!(straight.vertical_axis(), Some(ChartAxis::Logarithmic(97.0, 100.0)));
+        assert_eq!(straight.vertical_axis(), Some(AxisScale::Logarithmic(97.0, 100.0)));
     }
 }

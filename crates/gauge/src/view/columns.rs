@@ -264,8 +264,8 @@ impl<'c, Row: FigureRow + 'c> ColumnList<'c, Row> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nodegauge_measure::record::Quoted;
-    use nodegauge_measure::stats::Better;
+    use nodegauge_measure::record::QuotedStatistic;
+    use nodegauge_measure::stats::BetterDirection;
 
     fn texts(table: &Table) -> Vec<Vec<&str>> {
         table.rows.iter().map(|row| row.iter().map(|cell| &*cell.text).collect()).collect()
@@ -274,10 +274,13 @@ mod tests {
     #[test]
     fn columns_of_figures_show_statistics_only_with_a_value() {
         let m = Measurement::new("memory", "stream", "triad", Unit::BytesPerSecond);
-        let m = Measurement { summary: Summary::from_samples(&[40e9; 6], Better::Higher), ..m };
-        let valid = m.clone().value(Quoted::Best, 41e9).limit(82e9, "given");
+        let m = Measurement {
+            summary: Summary::from_samples(&[40e9; 6], BetterDirection::Higher),
+            ..m
+        };
+        let valid = m.clone().with_value(QuotedStatistic::Best, 41e9).with_limit(82e9, "given");
         let mut invalid = m;
-        invalid.validity.invalid("wrong result");
+        invalid.validity.mark_invalid("wrong result");
         let columns = ColumnList::<Measurement>::new()
             .names("GB/s")
             .rates(ColumnUnit::GB_PER_S)

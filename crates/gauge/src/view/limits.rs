@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 /// Value that the cores of a figure are known to reach. It is the end of the figure's bar.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Reach {
+pub struct AttainableValue {
     /// Value in the unit of the figure.
     pub value: f64,
     /// Source of this value, e.g. `fastest loop of this run`.
@@ -23,21 +23,21 @@ pub struct Reach {
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct FigureLimits {
     /// Limit to which the share refers.
-    pub first: Option<Reach>,
+    pub first: Option<AttainableValue>,
     /// Second limit, which pictures show as a mark next to the first; `None` if there is none.
-    pub second: Option<Reach>,
+    pub second: Option<AttainableValue>,
     /// Sentence about a limit that the run may be unable to reach; empty if there is none.
     pub remark: String,
 }
 
 impl FigureLimits {
     /// Returns the limits of a figure. `reach` is the best value that the run itself reached on the same cores.
-    pub fn new(m: &Measurement, reach: Option<Reach>, machine: &Machine) -> Self {
+    pub fn new(m: &Measurement, reach: Option<AttainableValue>, machine: &Machine) -> Self {
         let reach = reach.filter(|reach| reach.value > 0.0);
         let Some(own) = m.limit.as_ref().filter(|limit| limit.value > 0.0) else {
             return Self { first: reach, ..Self::default() };
         };
-        if let Some(why) = part_in_use(m, machine) {
+        if let Some(why) = partial_memory_reason(m, machine) {
             let whole = m.unit.in_words(own.value);
             let share = own.fraction.in_tenths();
             let remark = format!(
@@ -46,7 +46,7 @@ impl FigureLimits {
             );
             return Self { first: reach, second: None, remark };
         }
-        let first = Some(Reach { value: own.value, basis: own.basis.clone() });
+        let first = Some(AttainableValue { value: own.value, basis: own.basis.clone() });
         Self { first, second: reach, remark: String::new() }
     }
 }
@@ -54,7 +54,7 @@ impl FigureLimits {
 /// Returns the reason why a run used only a part of the memory whose theoretical bandwidth is its limit. Returns `None`
 /// if the run used all of it according to the record, and for other limits. The number of lines that a core can request
 /// simultaneously limits a thread to about the rate of one channel, so fewer threads than channels count as a part.
-pub fn part_in_use(m: &Measurement, machine: &Machine) -> Option<String> {
+pub fn partial_memory_reason(m: &Measurement, machine: &Machine) -> Option<String> {
     let limit = m.limit.as_ref().filter(|_| m.unit == Unit::BytesPerSecond)?;
     let share = memory_share(limit, machine)?;
     if machine.virtualisation.is_some() {
@@ -99,14 +99,18 @@ fn memory_share(limit: &Limit, machine: &Machine) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nodegauge_measure::record::{Figure, NumaNode, Quoted};
+    use nodegauge_measure::record::{NumaNode, QuotedStatistic, TheoreticalValue};
     use serde_json::json;
 
     /// Returns a node with two sockets, 16 cores and 8 channels each, whose theoretical bandwidth is 409.6 GB/s.
     fn node() -> Machine {
         let mut machine = Machine::default();
-        let theoretical =
-            Figure { value: 409.6e9, basis: "option".to_owned(), detail: None, at_most: false };
+        let theoretical = TheoreticalValue {
+            value: 409.6e9,
+            basis: "option".to_owned(),
+            detail: None,
+            at_most: false,
+        };
         machine.memory.theoretical = Some(theoretical);
         machine.memory.channels = Some(16);
         machine.processor.cores = 32;
@@ -123,7 +127,7 @@ mod tests {
 
     fn triad(threads: u64, limit: f64, basis: &str) -> Measurement {
         let m = Measurement::new("memory", "stream", "triad", Unit::BytesPerSecond);
-        let mut m = m.value(Quoted::Best, 320e9).limit(limit, basis);
+        let mut m = m.with_value(QuotedStatistic::Best, 320e9).with_limit(limit, basis);
         m.config.insert("threads".to_owned(), threads.into());
         m
     }
@@ -134,8 +138,8 @@ mod tests {
         m
     }
 
-    fn fastest() -> Option<Reach> {
-        Some(Reach { value: 330e9, basis: "fastest loop of this run: add".to_owned() })
+    fn fastest() -> Option<AttainableValue> {
+        Some(AttainableValue { value: 330e9, basis: "fastest loop of this run: add".to_owned() })
     }
 
     #[test]
@@ -158,8 +162,8 @@ mod tests {
     fn all_cores_count_as_using_all_channels() {
         let mut machine = node();
         machine.memory.channels = Some(72);
-        assert_eq!(part_in_use(&triad(32, 409.6e9, "option"), &machine), None);
-        assert!(part_in_use(&triad(31, 409.6e9, "option"), &machine).is_some());
+        assert_eq!(partial_memory_reason(&triad(32, 409.6e9, "option"), &machine), None);
+        assert!(partial_memory_reason(&triad(31, 409.6e9, "option"), &machine).is_some());
     }
 
     #[test]
@@ -187,8 +191,8 @@ mod tests {
     fn partial_use_needs_a_thread_count_and_a_memory_limit() {
         let mut unknown = triad(0, 409.6e9, "catalog");
         unknown.config.clear();
-        assert_eq!(part_in_use(&unknown, &node()), None);
-        assert_eq!(part_in_use(&triad(1, 77e9, "peak in registers"), &node()), None);
+        assert_eq!(partial_memory_reason(&unknown, &node()), None);
+        assert_eq!(partial_memory_reason(&triad(1, 77e9, "peak in registers"), &node()), None);
         let none = FigureLimits::new(&unknown, None, &Machine::default());
         assert_eq!(none.first.map(|of| of.value), Some(409.6e9));
     }

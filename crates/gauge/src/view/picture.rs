@@ -1,9 +1,9 @@
 //! Pictures for renderers with graphics. Text output omits pictures; the tables on the page contain the same values.
 
-use super::limits::{FigureLimits, Reach};
+use super::limits::{AttainableValue, FigureLimits};
 use super::{Chart, ColumnList};
 use nodegauge_measure::record::{Machine, Measurement};
-use nodegauge_measure::stats::Better;
+use nodegauge_measure::stats::BetterDirection;
 use nodegauge_measure::{Fraction, Unit};
 use serde::Serialize;
 
@@ -24,26 +24,26 @@ pub enum Drawing {
     /// Line chart.
     Chart(Chart),
     /// All samples over time.
-    Samples(Samples),
+    Samples(SamplePlot),
     /// Sequence of bars; a bar may begin where the previous one ends.
-    Steps(Steps),
+    Steps(StepChart),
     /// Groups of bars that compare figures of several runs.
-    Bars(Bars),
+    Bars(BarChart),
     /// Ratios with their confidence intervals.
-    Forest(Forest),
+    Forest(ForestPlot),
     /// Figures with their samples and limits, one row each.
-    Strips(Card),
+    Strips(FigureBars),
     /// Values of a figure in successive runs.
-    Trend(Trend),
+    Trend(TrendPlot),
     /// Values over two axes; drawn as a surface if the axes are sizes.
     HeatMap(ValueGrid),
     /// Placement of threads on the hardware threads of each NUMA node.
-    Placement(Vec<NodeThreads>),
+    Placement(Vec<NumaNodeThreads>),
 }
 
 /// Plot of the samples of several figures over time.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Samples {
+pub struct SamplePlot {
     /// Unit of all samples.
     pub unit: Unit,
     /// True if the horizontal axis shows times; false if it shows sample numbers.
@@ -67,7 +67,7 @@ pub type PlottedSample = (f64, f64, Option<String>);
 
 /// Sequence of bars.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Steps {
+pub struct StepChart {
     /// Unit of all values.
     pub unit: Unit,
     /// Bars, top to bottom or left to right.
@@ -109,7 +109,7 @@ impl ChartBar {
 
 /// Ratios with their confidence intervals, each on its own line.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
-pub struct Forest {
+pub struct ForestPlot {
     /// Description of the reference, whose value is 1, e.g. the name of a run.
     pub reference: String,
     /// Kind of the intervals, e.g. `95 % interval`.
@@ -137,7 +137,7 @@ pub struct ForestRow {
 
 /// Groups of bars; each group has one bar of each series.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Bars {
+pub struct BarChart {
     /// Unit of all values.
     pub unit: Unit,
     /// Group labels, in display order.
@@ -157,7 +157,7 @@ pub struct BarSeries {
 
 /// Values of a figure in successive runs, over time.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Trend {
+pub struct TrendPlot {
     /// Unit of all values.
     pub unit: Unit,
     /// Runs of each configuration.
@@ -226,7 +226,7 @@ pub struct ValueGrid {
 
 /// NUMA node with its hardware threads, and the threads placed on them.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct NodeThreads {
+pub struct NumaNodeThreads {
     /// Name of the NUMA node, with the size of its memory.
     pub name: String,
     /// Hardware threads by their numbers in the operating system, each with the threads or ranks that may run on it.
@@ -246,7 +246,7 @@ impl Picture {
         bars: impl IntoIterator<Item = ChartBar>,
     ) -> Self {
         let steps = bars.into_iter().collect();
-        Self { title: title.into(), drawing: Drawing::Steps(Steps { unit, steps }) }
+        Self { title: title.into(), drawing: Drawing::Steps(StepChart { unit, steps }) }
     }
 
     /// Creates a heat map of values between all pairs of `ends`. The values are given row by row.
@@ -280,7 +280,7 @@ impl Picture {
         let start = Some(start).filter(|_| timed);
         let series =
             of.iter().map(|m| SampleSeries { name: name(m), samples: plotted(m, start) }).collect();
-        let drawing = Drawing::Samples(Samples { unit: first.unit, timed, series });
+        let drawing = Drawing::Samples(SamplePlot { unit: first.unit, timed, series });
         let title = if timed { "samples over time" } else { "samples in order" };
         Some(Self { title: title.to_owned(), drawing })
     }
@@ -305,7 +305,7 @@ fn plotted(m: &Measurement, start: Option<f64>) -> Vec<PlottedSample> {
 /// Figures with their limits, one per row: the representative figures of a node, the kernels of a gauge, or the figures
 /// of a group of nodes.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
-pub struct Card {
+pub struct FigureBars {
     /// Rows, top to bottom.
     pub bars: Vec<FigureBar>,
     /// Meaning of the values on the bars.
@@ -346,9 +346,9 @@ pub struct FigureBar {
     /// Number of samples in regimes that the figure does not describe.
     pub other_regimes: usize,
     /// Limit to which the share refers, see [`FigureLimits`]; `None` if none is known.
-    pub limit: Option<Reach>,
+    pub limit: Option<AttainableValue>,
     /// Second mark next to the limit, e.g. the fastest loop of the run; `None` if there is none.
-    pub second: Option<Reach>,
+    pub second: Option<AttainableValue>,
     /// Sentence about a limit that these cores may be unable to reach; empty if there is none.
     pub remark: String,
     /// First reason why the figure is suspect or invalid.
@@ -364,7 +364,7 @@ impl FigureBar {
         title: impl Into<String>,
         what: impl Into<String>,
         m: &Measurement,
-        reach: Option<Reach>,
+        reach: Option<AttainableValue>,
         machine: &Machine,
     ) -> Option<Self> {
         let value = m.value?;
@@ -390,7 +390,7 @@ impl FigureBar {
     /// Returns the value divided by the limit; for times, the limit divided by the value.
     pub fn share(&self) -> Option<Fraction> {
         let limit = self.limit.as_ref()?.value;
-        let is_time = self.unit.direction() == Some(Better::Lower);
+        let is_time = self.unit.direction() == Some(BetterDirection::Lower);
         let share = if is_time { limit / self.value } else { self.value / limit };
         share.is_finite().then_some(Fraction(share))
     }
@@ -417,7 +417,7 @@ pub struct EarlierValue {
     pub ratio: f64,
 }
 
-impl Card {
+impl FigureBars {
     /// Returns the content of the card as a table.
     pub fn table(&self) -> super::Table {
         let columns = ColumnList::<FigureBar>::new()

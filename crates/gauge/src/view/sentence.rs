@@ -35,8 +35,8 @@ pub fn mark_doubted(text: &str, is_suspect: bool) -> String {
 
 /// Returns the sentence `best`, which names the best of several figures, e.g. `the fastest mix is copy: 54 GB/s`. If
 /// the figures are suspect, returns a sentence that it is unknown `which`, e.g. `which mix is the fastest`, followed by
-/// the weaker text `highest`. `figures` are those that [`quotable`] returned.
-pub fn superlative<'a>(
+/// the weaker text `highest`. `figures` are those that [`quotable_figures`] returned.
+pub fn superlative_sentence<'a>(
     which: &str,
     figures: impl IntoIterator<Item = &'a Measurement>,
     best: impl FnOnce() -> String,
@@ -92,7 +92,7 @@ pub fn start_minute(started: &str) -> String {
 
 /// Formats the period from the first to the last run: `2026-11-21 20:02 UTC`, `2026-11-21 20:02 to 2026-11-22 06:00
 /// UTC`.
-pub fn period(first: &str, last: &str) -> String {
+pub fn format_period(first: &str, last: &str) -> String {
     let [first, last] = [first, last].map(start_minute);
     if first == last { format!("{first} UTC") } else { format!("{first} to {last} UTC") }
 }
@@ -133,15 +133,15 @@ pub fn enumeration(parts: &[String]) -> String {
 mod tests {
     use super::*;
     use nodegauge_measure::Unit;
-    use nodegauge_measure::record::Quoted;
+    use nodegauge_measure::record::QuotedStatistic;
 
     #[test]
     fn suspect_rate_is_not_called_the_highest() {
         let mut m =
             Measurement::new("files", "grid", "read", nodegauge_measure::Unit::BytesPerSecond);
-        m = m.value(nodegauge_measure::record::Quoted::Single, 2e9);
+        m = m.with_value(nodegauge_measure::record::QuotedStatistic::Single, 2e9);
         assert_eq!(highest_in_words(&m).as_deref(), Some("up to 2.000 GB/s"));
-        m.validity.suspect("disturbed");
+        m.validity.mark_suspect("disturbed");
         assert_eq!(highest_in_words(&m).as_deref(), Some("2.000 GB/s (suspect)"));
     }
 
@@ -149,11 +149,11 @@ mod tests {
     fn suspect_figure_is_marked_and_invalid_one_is_not_quoted() {
         let mut m = Measurement::new("memory", "stream", "triad", Unit::BytesPerSecond);
         assert_eq!(value_in_words(&m), None);
-        m = m.value(Quoted::Best, 41.2e9);
+        m = m.with_value(QuotedStatistic::Best, 41.2e9);
         assert_eq!(value_in_words(&m).unwrap(), "41.20 GB/s");
-        m.validity.suspect("disturbed");
+        m.validity.mark_suspect("disturbed");
         assert_eq!(value_in_words(&m).unwrap(), "41.20 GB/s (suspect)");
-        m.validity.invalid("wrong result");
+        m.validity.mark_invalid("wrong result");
         assert_eq!(value_in_words(&m), None);
     }
 
@@ -161,10 +161,10 @@ mod tests {
     fn suspect_figures_are_quoted_only_without_valid_ones() {
         let figure = |value| {
             let m = Measurement::new("memory", "stream", "triad", Unit::BytesPerSecond);
-            m.value(Quoted::Best, value)
+            m.with_value(QuotedStatistic::Best, value)
         };
         let [valid, mut suspect] = [1e9, 9e9].map(figure);
-        suspect.validity.suspect("disturbed");
+        suspect.validity.mark_suspect("disturbed");
         let values = |of: &[&Measurement]| {
             let chosen = quotable_figures(of.iter().copied(), |m| m);
             chosen.iter().map(|m| m.value.unwrap()).collect::<Vec<_>>()
@@ -177,13 +177,15 @@ mod tests {
     fn best_suspect_figure_is_not_called_the_best() {
         let figure = |value| {
             let m = Measurement::new("memory", "stream", "triad", Unit::BytesPerSecond);
-            m.value(Quoted::Best, value)
+            m.with_value(QuotedStatistic::Best, value)
         };
         let [valid, mut suspect] = [1e9, 9e9].map(figure);
-        suspect.validity.suspect("disturbed");
+        suspect.validity.mark_suspect("disturbed");
         let text = |m: &Measurement| {
             let best = || "the fastest is b".to_owned();
-            superlative("which is the fastest", [m], best, || "the highest is b".to_owned())
+            superlative_sentence("which is the fastest", [m], best, || {
+                "the highest is b".to_owned()
+            })
         };
         assert_eq!(text(&valid), "the fastest is b");
         let expected = "cannot tell which is the fastest: disturbed; the highest is b";

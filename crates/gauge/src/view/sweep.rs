@@ -7,8 +7,8 @@ use nodegauge_analysis::conclusion::{CANNOT_TELL, Obstacle, detectable_differenc
 use nodegauge_analysis::ratio::closing::{interval_in_words, single_run_ratio, times_as_fast};
 use nodegauge_analysis::ratio::paired::PairedRounds;
 use nodegauge_analysis::ratio::speed::{self, SpeedVerdict};
-use nodegauge_measure::record::{Measurement, Quoted, Status};
-use nodegauge_measure::stats::Better;
+use nodegauge_measure::record::{Measurement, QuotedStatistic, Status};
+use nodegauge_measure::stats::BetterDirection;
 
 /// Maximum number of combinations in a ranking.
 const MAX_RANKED: usize = 10;
@@ -17,7 +17,7 @@ const NARROWER: &str = "use a larger --budget or --samples";
 
 /// Rounds of a combination: the runs of all combinations in one round are compared with each other.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Rounds<'r> {
+pub enum RoundPairing<'r> {
     /// The samples of the combinations are not paired.
     UnpairedFigure,
     /// The combination is the baseline of the others.
@@ -34,14 +34,14 @@ pub struct SweptRow<'r> {
     /// Figure of the combination.
     pub figure: &'r Measurement,
     /// Rounds of the combination.
-    pub rounds: Rounds<'r>,
+    pub rounds: RoundPairing<'r>,
 }
 
 /// Combinations of a sweep, in the order of the sweep. They are compared by a statistic of their samples.
 #[derive(Debug, Clone)]
 pub struct SweptRows<'r> {
     rows: Vec<SweptRow<'r>>,
-    quoted: Quoted,
+    quoted: QuotedStatistic,
     /// Phrase for sentences that names the measured kernel, e.g. ` in triad`; may be empty.
     what: String,
 }
@@ -73,17 +73,17 @@ impl SpeedRatio {
 
 impl SweptRow<'_> {
     /// Returns the speed by a statistic of the samples; `None` for an invalid figure or a figure without a value.
-    fn speed(&self, quoted: Quoted) -> Option<f64> {
+    fn speed(&self, quoted: QuotedStatistic) -> Option<f64> {
         let m = self.figure;
         let value = m.value.filter(|_| m.validity.status != Status::Invalid)?;
         let value = quoted.statistic(&m.samples, m.unit).unwrap_or(value);
-        Some(if m.unit.direction() == Some(Better::Lower) { value.recip() } else { value })
+        Some(if m.unit.direction() == Some(BetterDirection::Lower) { value.recip() } else { value })
     }
 }
 
 impl<'r> SweptRows<'r> {
     /// Returns combinations that are compared by the statistic `quoted`.
-    pub fn new(rows: Vec<SweptRow<'r>>, quoted: Quoted) -> Self {
+    pub fn new(rows: Vec<SweptRow<'r>>, quoted: QuotedStatistic) -> Self {
         Self { rows, quoted, what: String::new() }
     }
 
@@ -178,8 +178,9 @@ impl<'r> SweptRows<'r> {
     pub fn comparison_with_next(&self, fastest: &str) -> Option<String> {
         let ranked = self.ranked();
         let best = ranked.iter().find(|row| row.name == fastest)?;
-        let is_other =
-            |row: &&&SweptRow<'_>| row.name != fastest && !matches!(row.rounds, Rounds::Baseline);
+        let is_other = |row: &&&SweptRow<'_>| {
+            row.name != fastest && !matches!(row.rounds, RoundPairing::Baseline)
+        };
         let next = ranked.iter().find(is_other)?;
         let found = self.compared(best, next)?;
         Some(match found.verdict {
@@ -198,7 +199,7 @@ impl<'r> SweptRows<'r> {
 
     /// Returns the comparison of the two fastest combinations of a larger sweep, for a sentence that names no fastest
     /// combination; `None` for fewer than three.
-    pub fn leaders(&self) -> Option<String> {
+    pub fn leaders_comparison(&self) -> Option<String> {
         let ranked = self.ranked();
         let [best, next, _, ..] = ranked.as_slice() else { return None };
         let found = self.compared(best, next)?;
@@ -237,15 +238,17 @@ fn digits(found: &SpeedRatio) -> String {
 }
 
 /// Returns the ratio of the speeds in each round; `None` if the rounds are not paired.
-fn ratios(fast: Rounds<'_>, slow: Rounds<'_>) -> Option<PairedRounds> {
+fn ratios(fast: RoundPairing<'_>, slow: RoundPairing<'_>) -> Option<PairedRounds> {
     match (fast, slow) {
-        (Rounds::Relative(fast), Rounds::Baseline) => {
+        (RoundPairing::Relative(fast), RoundPairing::Baseline) => {
             Some(PairedRounds::from_ratios(fast.to_vec()))
         }
-        (Rounds::Baseline, Rounds::Relative(slow)) => {
+        (RoundPairing::Baseline, RoundPairing::Relative(slow)) => {
             Some(PairedRounds::from_quotients(&vec![1.0; slow.len()], slow))
         }
-        (Rounds::Relative(fast), Rounds::Relative(slow)) if fast.len() == slow.len() => {
+        (RoundPairing::Relative(fast), RoundPairing::Relative(slow))
+            if fast.len() == slow.len() =>
+        {
             Some(PairedRounds::from_quotients(fast, slow))
         }
         _ => None,
@@ -262,16 +265,16 @@ mod tests {
         let samples =
             (0..24).map(|i| centre * (1.0 + spread * f64::from(i % 5 - 2) / 2.0)).collect();
         let m = Measurement::new("memory", "stream", "triad", Unit::BytesPerSecond);
-        m.with_samples(Quoted::Median, samples)
+        m.with_samples(QuotedStatistic::Median, samples)
     }
 
     fn rows<'r>(figures: &'r [(&str, Measurement)]) -> SweptRows<'r> {
         let row = |(name, figure): &'r (&str, Measurement)| SweptRow {
             name: (*name).to_owned(),
             figure,
-            rounds: Rounds::UnpairedFigure,
+            rounds: RoundPairing::UnpairedFigure,
         };
-        SweptRows::new(figures.iter().map(row).collect(), Quoted::Median)
+        SweptRows::new(figures.iter().map(row).collect(), QuotedStatistic::Median)
     }
 
     #[test]
@@ -317,7 +320,7 @@ mod tests {
     fn suspect_figures_give_a_reason_instead_of_a_verdict() {
         let mut all = [("a", figure(40e9, 0.001)), ("b", figure(80e9, 0.001))];
         for (_, m) in &mut all {
-            m.validity.suspect("other load took 36 % of the time of a thread");
+            m.validity.mark_suspect("other load took 36 % of the time of a thread");
         }
         let text = rows(&all).headline().unwrap();
         assert_eq!(
@@ -333,17 +336,18 @@ mod tests {
     fn rounds_of_two_combinations_are_compared_in_pairs() {
         let figures = [1.0, 0.5, 0.4].map(|seconds| {
             let m = Measurement::new("program", "sweep", "elapsed", Unit::Seconds);
-            m.with_samples(Quoted::Median, vec![seconds; 6])
+            m.with_samples(QuotedStatistic::Median, vec![seconds; 6])
         });
         // The drift of the machine is in all combinations.
         let [twice, more] = [[1.9, 2.0, 2.1, 2.4, 1.8, 2.0], [2.4, 2.5, 2.62, 3.0, 2.25, 2.5]];
-        let relative = [Rounds::Baseline, Rounds::Relative(&twice), Rounds::Relative(&more)];
+        let relative =
+            [RoundPairing::Baseline, RoundPairing::Relative(&twice), RoundPairing::Relative(&more)];
         let names = ["one", "two", "three"];
         let mut all = Vec::new();
         for ((name, figure), rounds) in names.into_iter().zip(&figures).zip(relative) {
             all.push(SweptRow { name: name.to_owned(), figure, rounds });
         }
-        let swept = SweptRows::new(all, Quoted::Median);
+        let swept = SweptRows::new(all, QuotedStatistic::Median);
         let text = swept.headline().unwrap();
         assert!(text.starts_with("three is 1.25"), "{text}");
         let next = swept.comparison_with_next("three").unwrap();

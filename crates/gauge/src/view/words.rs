@@ -21,7 +21,7 @@ fn with_acronym(word: &str) -> String {
 }
 
 /// Formats a rate in gigabytes per second with four digits, without the unit.
-pub fn format_gb(rate: f64) -> String {
+pub fn format_gb_per_s(rate: f64) -> String {
     ColumnUnit::GB_PER_S.number_text(rate)
 }
 
@@ -77,7 +77,7 @@ fn place(cpus: &[u32]) -> String {
 
 /// Formats a loop of nodegauge: `nt avx512 u2` for non-temporal stores, AVX-512 and an unroll factor of 2. `p4` is
 /// added if the loop traverses four pages side by side.
-pub fn native_loop(
+pub fn native_loop_in_words(
     stores: Option<&str>,
     isa: Option<&str>,
     unroll: Option<u64>,

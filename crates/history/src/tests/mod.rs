@@ -55,7 +55,7 @@ fn record(triad: f64) -> Record {
             disturbed: Vec::new(),
             regimes: Vec::new(),
             config: serde_json::Map::new(),
-            quoted: nodegauge_measure::record::Quoted::Best,
+            quoted: nodegauge_measure::record::QuotedStatistic::Best,
             traffic: None,
             category: Category::Variant,
             limit: None,
@@ -68,7 +68,7 @@ fn record(triad: f64) -> Record {
 /// future is plausible, because the clocks of nodes may differ.
 fn in_hours(hours: u64) -> String {
     let time = std::time::SystemTime::now() + std::time::Duration::from_secs(hours * 3600);
-    nodegauge_measure::record::rfc3339(time).unwrap()
+    nodegauge_measure::record::format_rfc3339(time).unwrap()
 }
 
 fn folder() -> tempfile::TempDir {

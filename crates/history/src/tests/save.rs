@@ -6,7 +6,7 @@ use nodegauge_measure::record::MachineSource;
 #[test]
 fn list_is_newest_first_and_can_be_filtered() {
     let (_folder, store, first, second) = two_runs();
-    let moments = [&first, &second].map(|record| record.started.parse::<Moment>().unwrap());
+    let moments = [&first, &second].map(|record| record.started.parse::<DayOrSecond>().unwrap());
     let [at_first, at_second] = moments.map(Some);
     let ids = |filter: RunFilter| -> Vec<String> {
         store.list(&filter).unwrap().into_iter().map(|line| line.id).collect()
@@ -32,7 +32,7 @@ fn list_is_newest_first_and_can_be_filtered() {
     }
     assert_eq!(ids(RunFilter { tests: vec!["hpl", "stream"], ..all() }).len(), 2);
     assert!(ids(RunFilter { tests: vec!["hpl"], ..all() }).is_empty());
-    let moment = |text: &str| Some(text.parse::<Moment>().unwrap());
+    let moment = |text: &str| Some(text.parse::<DayOrSecond>().unwrap());
     assert_eq!(ids(RunFilter { since: at_second.clone(), ..all() }), ["01ABCE0002"]);
     assert_eq!(ids(RunFilter { until: at_second, ..all() }).len(), 2);
     assert_eq!(ids(RunFilter { until: at_first, ..all() }), ["01ABCD0001"]);

@@ -7,7 +7,7 @@ use std::path::Path;
 /// Parses the records in a text and imports them.
 fn import(store: &mut Store, text: &str) -> Result<ImportResult, HistoryError> {
     let names = FormerNames::default();
-    store.import(|| records(Path::new("x.jsonl"), text, &names).expect("records"))
+    store.import(|| read_records(Path::new("x.jsonl"), text, &names).expect("records"))
 }
 
 fn lines(records: &[Record]) -> String {
@@ -29,7 +29,7 @@ fn imported_records_keep_identifiers_and_are_saved_once() {
     assert_eq!(import(&mut store, &format!("\n{pretty}\n\n{pretty}")).unwrap(), done(1, 1));
     assert_eq!(import(&mut store, "{\"schema\": 1}").unwrap_err().to_string().lines().count(), 2);
     for other in ["", "  ", "not JSON", "[1]", "{}", "{\"fio version\": \"fio-3.33\"}"] {
-        assert!(records(Path::new("x"), other, &FormerNames::default()).is_none(), "{other}");
+        assert!(read_records(Path::new("x"), other, &FormerNames::default()).is_none(), "{other}");
     }
 }
 

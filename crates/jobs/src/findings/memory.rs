@@ -39,7 +39,7 @@ pub(super) fn findings(host: &JobHost, table: &CpuTable<'_>) -> Vec<Finding> {
 fn placed_memory<'h>(process: &'h JobProcess, table: &CpuTable<'_>) -> Option<&'h PrivateMemory> {
     let memory = process.memory.as_ref()?;
     let cpus: Vec<CpuId> = process.used_cpus().into_iter().map(CpuId).collect();
-    let caches = table.topology.llc_in_use(&cpus).map_or(0, |(bytes, _)| bytes);
+    let caches = table.topology.llc_bytes_and_count(&cpus).map_or(0, |(bytes, _)| bytes);
     let is_interleaved = memory.policy.contains("interleave");
     (memory.bytes() > caches && !is_interleaved && process.is_busy()).then_some(memory)
 }

@@ -7,7 +7,7 @@
 //! the members divide the columns among themselves for exchanges and solves, and the rows for products.
 
 use super::{LuShared, swaps};
-use crate::leaf::{self, Elimination, LargestValue};
+use crate::leaf::{self, EliminationOperands, LargestValue};
 use nodegauge_os::Barrier;
 use std::cell::UnsafeCell;
 use std::ops::Range;
@@ -204,7 +204,7 @@ impl<'a> Panel<'a> {
             }
             // SAFETY: this member's rows of the leaf's columns; the pivot's row is a copy.
             let (next_value, next_at) = unsafe {
-                let job = Elimination {
+                let job = EliminationOperands {
                     x: view.at(trailing.start, j),
                     rest: view.at(trailing.start, j + 1),
                     ld: view.ld,

@@ -140,13 +140,13 @@ impl LuSchedule {
     }
 
     fn block_node(&self, block: usize) -> usize {
-        self.distribution.column_node(block * self.nb)
+        self.distribution.column_numa_node(block * self.nb)
     }
 
     /// Takes and returns the next work of a thread for a system of order `n`; returns `None` if there is none at the
     /// moment.
     fn take(&self, n: usize, thread: usize) -> Option<Work> {
-        let own = self.distribution.thread_node(thread);
+        let own = self.distribution.thread_numa_node(thread);
         let mut state = self.lock();
         self.take_wanted(&mut state, n, &|block| self.block_node(block) == own)
             .or_else(|| self.take_wanted(&mut state, n, &|_| true))
@@ -393,7 +393,7 @@ mod tests {
 
     #[test]
     fn abandoned_schedule_does_not_call_the_panel_group() {
-        let schedule = LuSchedule::new(4, 8, 2, ColumnDistribution::single_node());
+        let schedule = LuSchedule::new(4, 8, 2, ColumnDistribution::single_numa_node());
         schedule.call();
         assert_eq!(schedule.called.load(Ordering::Relaxed), 1);
         schedule.abandon();

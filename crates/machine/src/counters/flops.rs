@@ -4,8 +4,8 @@
 //! their counts. The counters exclude the work of the kernel; therefore every user may count the operations of their
 //! own programs.
 
-use super::open::{Count, USER_ONLY_INHERITED, access_denied, open, read};
-use super::{DEVICES, Event, TrafficDirection, event_code, table};
+use super::open::{TimedCount, USER_ONLY_INHERITED, access_denied_reason, open, read};
+use super::{DEVICES, PmuEvent, TrafficDirection, event_code, table};
 use crate::UnavailableReason;
 use crate::host;
 use crate::processor::{self, ProcessorIdentity};
@@ -29,7 +29,7 @@ pub(super) struct FlopFamily {
 /// Event of the cores' PMU, with the number of operations per count.
 #[derive(Debug, Clone, PartialEq)]
 struct WeightedEvent {
-    event: Event,
+    event: PmuEvent,
     operations: f64,
 }
 
@@ -54,7 +54,7 @@ impl FlopCounters {
         let mut events = Vec::with_capacity(found.len());
         for weighed in found {
             let file = open(&weighed.event, 0, -1, USER_ONLY_INHERITED)
-                .map_err(|error| access_denied(root, &weighed.event, &error))?;
+                .map_err(|error| access_denied_reason(root, &weighed.event, &error))?;
             events.push((weighed, file));
         }
         Ok(Self { family, events })
@@ -77,7 +77,7 @@ impl FlopCounters {
 
 /// Sums the operations of all events. If a counter ran only for a part of the time because the kernel multiplexed
 /// it, its count is scaled to the whole time.
-fn sum(counts: &[(f64, Count)]) -> Option<f64> {
+fn sum(counts: &[(f64, TimedCount)]) -> Option<f64> {
     let mut sum = 0.0;
     for (operations, count) in counts {
         if count.running == 0 {
@@ -122,7 +122,7 @@ fn family_events(
         let (config, _) = event_code(root, CORES, terms, 1.0)?;
         let pmu = CORES.to_owned();
         let direction = TrafficDirection::Both;
-        let event = Event { pmu, kind, config, cpu: 0, direction, bytes: 1.0 };
+        let event = PmuEvent { pmu, kind, config, cpu: 0, direction, bytes: 1.0 };
         events.push(WeightedEvent { event, operations: *operations });
     }
     Some((family.name.clone(), events))
@@ -142,8 +142,8 @@ impl FlopFamily {
 mod tests {
     use super::*;
 
-    fn counts(of: &[(f64, u64)]) -> Vec<(f64, Count)> {
-        let count = |value| Count { value, enabled: 1, running: 1 };
+    fn counts(of: &[(f64, u64)]) -> Vec<(f64, TimedCount)> {
+        let count = |value| TimedCount { value, enabled: 1, running: 1 };
         of.iter().map(|(operations, value)| (*operations, count(*value))).collect()
     }
 
@@ -171,9 +171,9 @@ mod tests {
 
     #[test]
     fn multiplexed_flop_counts_are_scaled() {
-        let half = Count { value: 100, enabled: 20, running: 10 };
-        assert_eq!(sum(&[(4.0, half), (1.0, Count { running: 20, ..half })]), Some(900.0));
-        assert_eq!(sum(&[(4.0, half), (1.0, Count { running: 0, ..half })]), None);
+        let half = TimedCount { value: 100, enabled: 20, running: 10 };
+        assert_eq!(sum(&[(4.0, half), (1.0, TimedCount { running: 20, ..half })]), Some(900.0));
+        assert_eq!(sum(&[(4.0, half), (1.0, TimedCount { running: 0, ..half })]), None);
     }
 
     fn find_on(

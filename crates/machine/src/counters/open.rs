@@ -1,7 +1,7 @@
 //! Opening and reading of performance events with `perf_event_open`. No other module makes this system call.
 #![allow(unsafe_code)]
 
-use super::{CounterPlan, Event, TrafficDirection, find};
+use super::{CounterPlan, PmuEvent, TrafficDirection, find};
 use crate::UnavailableReason;
 use crate::host;
 use crate::root::SysRoot;
@@ -43,7 +43,7 @@ pub(super) const USER_ONLY_INHERITED: u64 = USER_ONLY | 1 << 1;
 /// Opens a counter. If `process` is -1, it counts all processes on `cpu`; if `process` is 0, it counts the calling
 /// thread.
 pub(super) fn open(
-    event: &Event,
+    event: &PmuEvent,
     process: libc::pid_t,
     cpu: libc::c_int,
     flags: u64,
@@ -79,17 +79,17 @@ pub(super) fn open(
 
 /// Count of a counter, with the times for which it was enabled and for which it ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Count {
+pub(super) struct TimedCount {
     pub value: u64,
     pub enabled: u64,
     pub running: u64,
 }
 
-pub(super) fn read(file: &File) -> io::Result<Count> {
+pub(super) fn read(file: &File) -> io::Result<TimedCount> {
     let mut bytes = [0u8; 24];
     let mut file = file;
     file.read_exact(&mut bytes)?;
-    Ok(Count { value: word(&bytes, 0), enabled: word(&bytes, 1), running: word(&bytes, 2) })
+    Ok(TimedCount { value: word(&bytes, 0), enabled: word(&bytes, 1), running: word(&bytes, 2) })
 }
 
 /// Returns the 64-bit word with this index.
@@ -108,7 +108,7 @@ pub struct MemoryCounters {
 
 /// Values of all counters at one point in time.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CounterReading(Vec<Count>);
+pub struct CounterReading(Vec<TimedCount>);
 
 /// Number of bytes transferred between two readings.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -131,10 +131,10 @@ impl MemoryCounters {
         let mut files = Vec::with_capacity(plan.events.len());
         for event in &plan.events {
             let cpu = libc::c_int::try_from(event.cpu).unwrap_or(-1);
-            let file =
-                open(event, -1, cpu, 0).map_err(|error| access_denied(root, event, &error))?;
+            let file = open(event, -1, cpu, 0)
+                .map_err(|error| access_denied_reason(root, event, &error))?;
             // Some counters can be opened but not read. They are detected here rather than during a measurement.
-            read(&file).map_err(|error| access_denied(root, event, &error))?;
+            read(&file).map_err(|error| access_denied_reason(root, event, &error))?;
             files.push(file);
         }
         Ok(Self { plan, files })
@@ -163,7 +163,7 @@ impl MemoryCounters {
 /// Sums the traffic of all intervals. If a counter ran only for a part of the time because the kernel multiplexed
 /// it, its counts are scaled to the whole time.
 fn traffic(
-    events: &[Event],
+    events: &[PmuEvent],
     intervals: &[(CounterReading, CounterReading)],
 ) -> Option<MemoryTraffic> {
     let mut read = 0.0;
@@ -203,7 +203,7 @@ fn traffic(
 #[derive(Debug)]
 pub struct CycleCounter {
     file: File,
-    start: Count,
+    start: TimedCount,
 }
 
 impl CycleCounter {
@@ -230,8 +230,8 @@ impl CycleCounter {
 }
 
 /// Returns an event that counts cycles of this thread.
-fn cycle_event(kind: u32, config: [u64; 3]) -> Event {
-    Event {
+fn cycle_event(kind: u32, config: [u64; 3]) -> PmuEvent {
+    PmuEvent {
         pmu: "cycles".to_owned(),
         kind,
         config,
@@ -242,7 +242,11 @@ fn cycle_event(kind: u32, config: [u64; 3]) -> Event {
 }
 
 /// Returns the reason why the kernel denied access to a counter, with the remedy.
-pub(super) fn access_denied(root: &SysRoot, event: &Event, error: &io::Error) -> UnavailableReason {
+pub(super) fn access_denied_reason(
+    root: &SysRoot,
+    event: &PmuEvent,
+    error: &io::Error,
+) -> UnavailableReason {
     let pmu = &event.pmu;
     let paranoid: Option<i32> = root.value("proc/sys/kernel/perf_event_paranoid");
     let container = host::container(root);
@@ -269,8 +273,8 @@ mod tests {
     use super::*;
 
     /// Returns a software event of the kernel (`PERF_TYPE_SOFTWARE`), which every machine supports.
-    fn software(config: u64) -> Event {
-        Event {
+    fn software(config: u64) -> PmuEvent {
+        PmuEvent {
             pmu: "software".to_owned(),
             kind: 1,
             config: [config, 0, 0],
@@ -314,9 +318,9 @@ mod tests {
 
     #[test]
     fn unavailable_event_has_reason() {
-        let event = Event { kind: u32::MAX - 1, pmu: "amd_umc_0".to_owned(), ..software(0) };
+        let event = PmuEvent { kind: u32::MAX - 1, pmu: "amd_umc_0".to_owned(), ..software(0) };
         let error = open(&event, 0, -1, 0).unwrap_err();
-        let absent = access_denied(&SysRoot::recorded("/nonexistent"), &event, &error);
+        let absent = access_denied_reason(&SysRoot::recorded("/nonexistent"), &event, &error);
         let expected = match error.raw_os_error() {
             Some(libc::ENOSYS) => "perf_event_open is not supported by the kernel or is blocked",
             Some(libc::EACCES | libc::EPERM) => "amd_umc_0 cannot be read: ",
@@ -331,8 +335,9 @@ mod tests {
         let kernel = folder.path().join("proc/sys/kernel");
         std::fs::create_dir_all(&kernel).unwrap();
         let root = SysRoot::recorded(folder.path());
-        let event = Event { pmu: "uncore_imc_0".to_owned(), ..software(0) };
-        let of = |errno: i32| access_denied(&root, &event, &io::Error::from_raw_os_error(errno));
+        let event = PmuEvent { pmu: "uncore_imc_0".to_owned(), ..software(0) };
+        let of =
+            |errno: i32| access_denied_reason(&root, &event, &io::Error::from_raw_os_error(errno));
         std::fs::write(kernel.join("perf_event_paranoid"), "2\n").unwrap();
         assert_eq!(
             of(libc::EACCES).to_string(),
@@ -347,9 +352,10 @@ mod tests {
 
     #[test]
     fn multiplexed_traffic_counters_are_scaled() {
-        let event = |direction: TrafficDirection| Event { direction, bytes: 64.0, ..software(0) };
+        let event =
+            |direction: TrafficDirection| PmuEvent { direction, bytes: 64.0, ..software(0) };
         let reading = |counts: &[(u64, u64, u64)]| {
-            let count = |(value, enabled, running)| Count { value, enabled, running };
+            let count = |(value, enabled, running)| TimedCount { value, enabled, running };
             CounterReading(counts.iter().copied().map(count).collect())
         };
         let events = [event(TrafficDirection::Read), event(TrafficDirection::Write)];

@@ -45,8 +45,8 @@ fn machine(name: &str) -> (tempfile::TempDir, SysRoot) {
 fn events(name: &str) -> (String, Vec<String>) {
     let (_folder, root) = machine(name);
     let plan = find(&root).unwrap_or_else(|absent| panic!("{name}: {absent}"));
-    let reported = |event: &Event| {
-        let Event { pmu, kind, config, cpu, direction, bytes } = event;
+    let reported = |event: &PmuEvent| {
+        let PmuEvent { pmu, kind, config, cpu, direction, bytes } = event;
         format!("{pmu} {kind} {:#x} {cpu} {direction:?} {bytes}", config[0])
     };
     (plan.family, plan.events.iter().map(reported).collect())

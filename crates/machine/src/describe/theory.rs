@@ -9,7 +9,7 @@ use crate::memory::is_known_not_dram;
 use crate::root::{SysRoot, number_ranges};
 use crate::topology::Topology;
 use nodegauge_measure::quantity::{count_in_words, number_form};
-use nodegauge_measure::record::{Figure, Machine, NumaNode, PciLink};
+use nodegauge_measure::record::{Machine, NumaNode, PciLink, TheoreticalValue};
 use nodegauge_measure::{Bytes, BytesPerSec};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,12 +34,12 @@ const PACKAGE_KIND: &str = "HBM";
 
 /// Adds the theoretical bandwidth to the NUMA nodes whose memory is not DRAM, if it is known. `root` is the root
 /// directory of a live machine.
-pub(super) fn add_node_bandwidths(
+pub(super) fn add_numa_node_bandwidths(
     machine: &mut Machine,
     entry: Option<&ProcessorEntry>,
     root: Option<&SysRoot>,
 ) {
-    let figures: Vec<Option<Figure>> =
+    let figures: Vec<Option<TheoreticalValue>> =
         machine.numa_nodes.iter().map(|node| node_figure(machine, node, entry, root)).collect();
     for (node, figure) in machine.numa_nodes.iter_mut().zip(figures) {
         node.theoretical = figure;
@@ -52,7 +52,7 @@ fn node_figure(
     node: &NumaNode,
     entry: Option<&ProcessorEntry>,
     root: Option<&SysRoot>,
-) -> Option<Figure> {
+) -> Option<TheoreticalValue> {
     if let Some(address) = &node.device {
         let device = machine.devices.iter().find(|device| device.address == *address)?;
         let mut figure = device.memory.as_ref()?.theoretical.clone()?;
@@ -71,14 +71,14 @@ fn node_figure(
 }
 
 /// Returns the theoretical bandwidth of one NUMA node with memory on the package.
-fn package_figure(machine: &Machine, memory: &SocketMemory) -> Figure {
+fn package_figure(machine: &Machine, memory: &SocketMemory) -> TheoreticalValue {
     let kinds = machine.numa_nodes.iter().filter_map(|node| node.kind.as_deref());
     let nodes = kinds.filter(|kind| *kind == PACKAGE_KIND).count().max(1);
     let sockets = machine.processor.sockets.max(1);
     let all =
         f64::from(sockets * memory.channels * memory.channel_bytes) * memory.transfers_per_s.0;
     let shared = if nodes > 1 { format!(", one of {nodes} NUMA nodes") } else { String::new() };
-    Figure {
+    TheoreticalValue {
         value: all / nodes as f64,
         basis: "catalog".to_owned(),
         detail: Some(format!(
@@ -94,11 +94,11 @@ fn package_figure(machine: &Machine, memory: &SocketMemory) -> Figure {
 
 /// Returns the theoretical read bandwidth of memory that is interleaved over devices with these links. Reads pass each
 /// link in one direction. The slowest link limits all. `None` without links, or if the rate of a link is unknown.
-fn links_figure(links: &[PciLink]) -> Option<Figure> {
+fn links_figure(links: &[PciLink]) -> Option<TheoreticalValue> {
     let rates: Option<Vec<f64>> = links.iter().map(|link| Some(link.bytes_per_s?.0)).collect();
     let slowest = rates?.into_iter().reduce(f64::min)?;
     let words = links.first()?.in_words();
-    Some(Figure {
+    Some(TheoreticalValue {
         value: slowest * links.len() as f64,
         basis: "link".to_owned(),
         detail: Some(format!("{}, {words}", count_in_words(links.len(), "CXL link"))),
@@ -108,7 +108,11 @@ fn links_figure(links: &[PciLink]) -> Option<Figure> {
 
 /// Returns a theoretical bandwidth with a description of the part of the memory to which it applies. The description is
 /// missing if the bandwidth applies to all memory.
-pub(super) fn with_scope(machine: &Machine, figure: Figure, sockets: u32) -> Figure {
+pub(super) fn with_scope(
+    machine: &Machine,
+    figure: TheoreticalValue,
+    sockets: u32,
+) -> TheoreticalValue {
     let mut figure = figure;
     let mut parts = Vec::new();
     let without = machine.processor.sockets.saturating_sub(sockets);

@@ -31,7 +31,7 @@ impl DeviceFiles<'_> {
 }
 
 /// Adds the data that amdgpu reports.
-pub(super) fn add(device: &mut Device, pci: &PciDevice, root: &SysRoot) {
+pub(super) fn add_driver_data(device: &mut Device, pci: &PciDevice, root: &SysRoot) {
     let files = DeviceFiles { root, address: &pci.address };
     device.name = files.text("product_name").or(device.name.take());
     device.uuid = files.text("unique_id").or(device.uuid.take());

@@ -1,7 +1,7 @@
 //! Catalog of accelerators, by PCI IDs and by name, with their memory and its maximum bandwidth. The data and their
 //! sources are in `data/devices.toml`.
 
-use nodegauge_measure::record::Figure;
+use nodegauge_measure::record::TheoreticalValue;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -42,9 +42,9 @@ fn tables() -> &'static DeviceTables {
 
 impl DeviceEntry {
     /// Returns the maximum bandwidth of the memory in B/s, with its source.
-    pub fn bandwidth(&self) -> Figure {
+    pub fn bandwidth(&self) -> TheoreticalValue {
         let source = tables().sources.get(&self.source).map_or(self.source.as_str(), |known| known);
-        Figure {
+        TheoreticalValue {
             value: self.bandwidth,
             basis: "catalog".to_owned(),
             detail: Some(source.to_owned()),

@@ -2,9 +2,9 @@
 
 use super::nvml::{self, CurrentAndMax, GpuState, NvmlReading};
 use super::{catalog, some_state};
-use crate::pci::NVIDIA_GPUS;
+use crate::pci::NVIDIA_GPUS_FOLDER;
 use crate::root::SysRoot;
-use nodegauge_measure::record::{Device, DeviceState, Figure};
+use nodegauge_measure::record::{Device, DeviceState, TheoreticalValue};
 use nodegauge_measure::{BytesPerSec, Hertz};
 
 /// Number of transfers per cycle of the memory clock that NVML reports: two, because the memory has double data
@@ -12,7 +12,7 @@ use nodegauge_measure::{BytesPerSec, Hertz};
 const TRANSFERS_PER_CYCLE: f64 = 2.0;
 
 /// Adds the data of the driver's files.
-pub(super) fn add(device: &mut Device, root: &SysRoot) {
+pub(super) fn add_driver_data(device: &mut Device, root: &SysRoot) {
     let name = driver_value(root, &device.address, "information", "Model");
     let uuid = driver_value(root, &device.address, "information", "GPU UUID");
     device.name = name.or(device.name.take());
@@ -22,7 +22,7 @@ pub(super) fn add(device: &mut Device, root: &SysRoot) {
 
 /// Returns a value from a file of the driver about a device. The file has lines of the form `KEY: VALUE`.
 pub(super) fn driver_value(root: &SysRoot, address: &str, file: &str, key: &str) -> Option<String> {
-    let text = root.text(&format!("{NVIDIA_GPUS}/{address}/{file}"))?;
+    let text = root.text(&format!("{NVIDIA_GPUS_FOLDER}/{address}/{file}"))?;
     text.lines().find_map(|line| {
         let value = line.strip_prefix(key)?.trim_start().strip_prefix(':')?;
         Some(value.trim().to_owned())
@@ -58,7 +58,7 @@ fn add_state(device: &mut Device, gpu: &GpuState) {
         .or_else(|| catalog::find(device.name.as_deref()?));
     let clock = gpu.memory_clock.map(|clock| clock.max);
     let sheet = known.map(|known| format!("; catalog: {}", BytesPerSec(known.bandwidth().value)));
-    let driver = gpu.bus_bits.zip(clock).map(|(bits, hz)| Figure {
+    let driver = gpu.bus_bits.zip(clock).map(|(bits, hz)| TheoreticalValue {
         value: f64::from(bits) / 8.0 * hz.0 * TRANSFERS_PER_CYCLE,
         basis: "driver".to_owned(),
         detail: Some(format!(
@@ -78,7 +78,7 @@ fn add_state(device: &mut Device, gpu: &GpuState) {
         most_hz: max,
         memory_hz: memory_now,
         most_memory_hz: memory_max,
-        throttled_by: gpu.clock_limit_names().into_iter().map(str::to_owned).collect(),
+        throttled_by: gpu.clock_limit_reasons().into_iter().map(str::to_owned).collect(),
         watts: gpu.power_limit_w,
         most_watts: None,
         partition: (gpu.mig == Some(true)).then(|| "MIG".to_owned()),

@@ -99,7 +99,7 @@ pub struct GpuState {
     pub clock: Option<CurrentAndMax<Hertz>>,
     /// Current and maximum clock of the memory, Hz.
     pub memory_clock: Option<CurrentAndMax<Hertz>>,
-    /// Current reasons for reduced clocks as a bit mask; [`GpuState::clock_limit_names`] converts it to text.
+    /// Current reasons for reduced clocks as a bit mask; [`GpuState::clock_limit_reasons`] converts it to text.
     pub clock_limits: Option<u64>,
     /// Enforced power limit, watts.
     pub power_limit_w: Option<Watts>,
@@ -149,14 +149,14 @@ const CLOCK_LIMITS: [(u64, &str); 6] = [
 ];
 
 /// Returns the descriptions of the bits that indicate reduced speed.
-pub fn clock_limits(bits: u64) -> Vec<&'static str> {
+pub fn clock_limit_reasons(bits: u64) -> Vec<&'static str> {
     CLOCK_LIMITS.iter().filter(|(bit, _)| bits & bit != 0).map(|(_, words)| *words).collect()
 }
 
 impl GpuState {
     /// Returns the descriptions of the current reasons for reduced clocks.
-    pub fn clock_limit_names(&self) -> Vec<&'static str> {
-        clock_limits(self.clock_limits.unwrap_or(0))
+    pub fn clock_limit_reasons(&self) -> Vec<&'static str> {
+        clock_limit_reasons(self.clock_limits.unwrap_or(0))
     }
 }
 
@@ -168,7 +168,7 @@ pub fn read() -> Result<NvmlReading, NvmlError> {
     // SAFETY: the child process uses only the allocator and the library, which this process has not loaded.
     let answer = unsafe {
         nodegauge_os::ask_child(LIMITS.for_helper(), || {
-            let reading = Nvml::open().and_then(|nvml| nvml.reading());
+            let reading = Nvml::open().and_then(|nvml| nvml.read());
             serde_json::to_vec(&reading).unwrap_or_default()
         })
     };
@@ -327,7 +327,7 @@ impl Nvml {
     ///
     /// # Errors
     /// Fails if NVML cannot count the GPUs.
-    pub fn reading(&self) -> Result<NvmlReading, NvmlError> {
+    pub fn read(&self) -> Result<NvmlReading, NvmlError> {
         type Count = unsafe extern "C" fn(*mut c_uint) -> c_int;
         type ByIndex = unsafe extern "C" fn(c_uint, *mut Handle) -> c_int;
         let missing = NvmlError::Code(13);
@@ -343,7 +343,7 @@ impl Nvml {
             0 => {}
             code => return Err(NvmlError::from_code(code)),
         }
-        let mut reading = NvmlReading { driver: self.driver(), ..NvmlReading::default() };
+        let mut reading = NvmlReading { driver: self.driver_version(), ..NvmlReading::default() };
         for index in 0..gpus {
             let mut device = null_mut();
             // SAFETY: the types match the declarations; the function writes the handle.
@@ -356,7 +356,7 @@ impl Nvml {
     }
 
     /// Returns the driver's version.
-    pub fn driver(&self) -> Option<String> {
+    pub fn driver_version(&self) -> Option<String> {
         type Version = unsafe extern "C" fn(*mut c_char, c_uint) -> c_int;
         let mut text = [0u8; 80];
         // SAFETY: the type matches the function's declaration; the function writes at most the given number of bytes,
@@ -482,8 +482,11 @@ mod tests {
 
     #[test]
     fn clock_limits_are_named_except_idle() {
-        assert_eq!(clock_limits(0x1 | 0x4 | 0x40), ["power limit", "temperature (hardware)"]);
-        assert!(clock_limits(0x1 | 0x2 | 0x100).is_empty());
+        assert_eq!(
+            clock_limit_reasons(0x1 | 0x4 | 0x40),
+            ["power limit", "temperature (hardware)"]
+        );
+        assert!(clock_limit_reasons(0x1 | 0x2 | 0x100).is_empty());
     }
 
     #[test]

@@ -15,9 +15,9 @@ use std::collections::BTreeMap;
 /// last element is the variable with the value that makes the driver number devices in bus order, if its default
 /// order may differ.
 pub const VISIBILITY_VARIABLES: [(u16, &[&str], Option<&str>); 3] = [
-    (pci::NVIDIA, &["CUDA_VISIBLE_DEVICES"], Some("CUDA_DEVICE_ORDER=PCI_BUS_ID")),
-    (pci::AMD, &["ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"], None),
-    (pci::INTEL, &["ZE_AFFINITY_MASK"], Some("ZE_ENABLE_PCI_ID_DEVICE_ORDER=1")),
+    (pci::NVIDIA_VENDOR_ID, &["CUDA_VISIBLE_DEVICES"], Some("CUDA_DEVICE_ORDER=PCI_BUS_ID")),
+    (pci::AMD_VENDOR_ID, &["ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"], None),
+    (pci::INTEL_VENDOR_ID, &["ZE_AFFINITY_MASK"], Some("ZE_ENABLE_PCI_ID_DEVICE_ORDER=1")),
 ];
 
 /// Environment variables with the local rank that do not belong to a launcher in the table of MPI implementations.
@@ -112,7 +112,7 @@ pub fn visible_devices<'d>(
 }
 
 /// Returns the number of NVIDIA's device file of the GPU at an address; `None` without NVIDIA's driver.
-pub fn nvidia_minor(root: &SysRoot, address: &str) -> Option<u32> {
+pub fn nvidia_device_number(root: &SysRoot, address: &str) -> Option<u32> {
     nvidia::driver_value(root, address, "information", "Device Minor")?.parse().ok()
 }
 

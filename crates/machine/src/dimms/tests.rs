@@ -4,7 +4,7 @@
 use super::*;
 use crate::topology::TopologySource;
 use nodegauge_measure::Unit;
-use nodegauge_measure::record::{Measurement, NumaNode, Quoted};
+use nodegauge_measure::record::{Measurement, NumaNode, QuotedStatistic};
 use proptest::prelude::*;
 
 /// Returns an SMBIOS type 17 structure (version 3.3, 84 bytes) with the given fields.
@@ -269,7 +269,7 @@ fn catalog_bandwidth_states_assumption() {
 fn memory_limit_of_a_guest_includes_all_sockets() {
     let sockets = |text: &str| {
         let source = TopologySource::Synthetic(text.to_owned());
-        sockets_behind_guest(&Topology::load(&source).unwrap())
+        max_guest_sockets(&Topology::load(&source).unwrap())
     };
     assert_eq!(sockets("Package:2 NUMANode:1 Core:2 PU:1"), 2);
     assert_eq!(sockets("Package:1 NUMANode:4 Core:2 PU:1"), 1);
@@ -328,11 +328,15 @@ fn bandwidth_of_numa_nodes_is_proportional_to_their_number() {
 
 #[test]
 fn figure_above_upper_bound_has_no_limit() {
-    let figure =
-        |at_most| Figure { value: 307.2e9, basis: "catalog".to_owned(), detail: None, at_most };
+    let figure = |at_most| TheoreticalValue {
+        value: 307.2e9,
+        basis: "catalog".to_owned(),
+        detail: None,
+        at_most,
+    };
     let limit = |value: f64, at_most| {
         let m = Measurement::new("memory", "stream", "triad", Unit::BytesPerSecond);
-        m.value(Quoted::Single, value).with_theoretical_limit(&figure(at_most)).limit
+        m.with_value(QuotedStatistic::Single, value).with_theoretical_limit(&figure(at_most)).limit
     };
     assert_eq!(limit(200e9, true).unwrap().basis, "upper bound, catalog");
     assert_eq!(limit(400e9, true), None);

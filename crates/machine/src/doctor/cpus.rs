@@ -10,7 +10,7 @@ use nodegauge_measure::record::ClockBasis;
 /// explain the difference.
 const MIN_CLOCK_RATIO: f64 = 0.92;
 
-pub(super) fn quota(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
+pub(super) fn cpu_quota_problem(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let limits = cgroup::limits(node.root);
     let allowed = node.allowed().len();
     let cpus = limits.cpus.filter(|cpus| *cpus < allowed as f64)?;
@@ -30,7 +30,7 @@ pub(super) fn quota(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     ))
 }
 
-pub(super) fn governor(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
+pub(super) fn governor_problem(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let allowed = node.allowed();
     let mut governors = host::governors(node.root, &allowed);
     governors.remove("performance");
@@ -54,7 +54,7 @@ pub(super) fn governor(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
 
 /// Reports a measured clock far below the base clock, which comes from the catalog, from the processor's name or
 /// from the kernel.
-pub(super) fn clock(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
+pub(super) fn low_clock_problem(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let processor = &node.machine.processor;
     let base = processor.hz.filter(|_| processor.hz_basis != Some(ClockBasis::Measured))?;
     let measured = processor.measured_hz?;
@@ -67,9 +67,9 @@ pub(super) fn clock(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
 }
 
 /// Reports a clock limit that is set below the processor's maximum.
-pub(super) fn clock_cap(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
-    let cap = host::frequency(node.root, "scaling_max_freq")?;
-    let max = host::frequency(node.root, "cpuinfo_max_freq")?;
+pub(super) fn clock_cap_problem(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
+    let cap = host::frequency_from_file(node.root, "scaling_max_freq")?;
+    let max = host::frequency_from_file(node.root, "cpuinfo_max_freq")?;
     (cap < max * MIN_CLOCK_RATIO).then(|| {
         found(
             format!("clocks are limited to {} (scaling_max_freq); the maximum is {}", cap, max),
@@ -78,7 +78,7 @@ pub(super) fn clock_cap(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     })
 }
 
-pub(super) fn guest(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
+pub(super) fn virtual_machine_problem(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let hypervisor = node.machine.virtualisation.as_deref()?;
     Some(DetectedProblem {
         cost: Some(
@@ -93,7 +93,7 @@ pub(super) fn guest(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     })
 }
 
-pub(super) fn restricted_cpus(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
+pub(super) fn restricted_cpus_problem(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let allowed = node.allowed();
     let all = node.topology.threads.len();
     (!allowed.is_empty() && allowed.len() < all).then(|| {
@@ -104,7 +104,7 @@ pub(super) fn restricted_cpus(node: &ExaminedNode<'_>) -> Option<DetectedProblem
     })
 }
 
-pub(super) fn switched_off_cpus(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
+pub(super) fn switched_off_cpus_problem(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let off = host::offline_cpus(node.root).filter(|cpus| !cpus.is_empty())?;
     // If SMT is disabled, the kernel lists the sibling threads as offline. This is a setting of the node and does not
     // mean that CPUs are missing.
@@ -134,7 +134,7 @@ fn brace(numbers: &[u32]) -> String {
     }
 }
 
-pub(super) fn container(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
+pub(super) fn container_problem(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let container = host::container(node.root)?;
     Some(found(
         format!(
@@ -144,7 +144,7 @@ pub(super) fn container(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     ))
 }
 
-pub(super) fn turbo(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
+pub(super) fn turbo_problem(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     (host::is_turbo_enabled(node.root) == Some(false)).then(|| {
         found(
             "turbo is off: clocks do not exceed the base clock, so runs are repeatable but slower",
@@ -157,7 +157,7 @@ pub(super) fn turbo(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     })
 }
 
-pub(super) fn siblings(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
+pub(super) fn smt_problem(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     (host::is_smt_active(node.root) == Some(true)).then(|| {
         found(
             format!(

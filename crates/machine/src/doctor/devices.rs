@@ -31,7 +31,7 @@ fn devices_problem(reported: &[String], remedy: &str) -> Option<DetectedProblem>
 }
 
 /// Reports devices that are far from all CPUs of this process, unless the process can choose a near device instead.
-pub(super) fn far_devices(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
+pub(super) fn far_devices_problem(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let topology = node.topology;
     let own: Vec<CpuId> = topology.allowed_threads().map(|thread| thread.cpu).collect();
     if own.len() == topology.threads.len() {
@@ -69,7 +69,7 @@ pub(super) fn far_devices(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
 }
 
 /// Reports links with unused lanes, or with a rate below the maximum of both ends.
-pub(super) fn link(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
+pub(super) fn link_problem(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let narrow = each(node, |device| {
         let link = device.link.as_ref().filter(|link| link.is_narrow())?;
         Some(format!("the link uses {} of {} lanes", link.width?, link.most_width?))
@@ -96,7 +96,7 @@ pub(super) fn link(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
 }
 
 /// Reports devices that are present but that this process cannot use.
-pub(super) fn hidden_devices(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
+pub(super) fn hidden_devices_problem(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let reported =
         each(node, |device| (!device.hidden.is_empty()).then(|| device.hidden.join(", ")));
     devices_problem(
@@ -106,7 +106,7 @@ pub(super) fn hidden_devices(node: &ExaminedNode<'_>) -> Option<DetectedProblem>
 }
 
 /// Reports memory errors that were counted since the driver was loaded.
-pub(super) fn memory_errors(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
+pub(super) fn memory_errors_problem(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let reported = each(node, |device| {
         let memory = device.memory.as_ref()?;
         let lost = memory.uncorrected_errors.unwrap_or(0);
@@ -121,7 +121,7 @@ pub(super) fn memory_errors(node: &ExaminedNode<'_>) -> Option<DetectedProblem> 
 }
 
 /// Reports clocks that are currently limited.
-pub(super) fn throttled_devices(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
+pub(super) fn throttled_devices_problem(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let reported = each(node, |device| {
         let causes = device.state.as_ref().map(|state| &state.throttled_by)?;
         (!causes.is_empty()).then(|| format!("the clocks are limited by: {}", causes.join(", ")))
@@ -130,7 +130,7 @@ pub(super) fn throttled_devices(node: &ExaminedNode<'_>) -> Option<DetectedProbl
 }
 
 /// Reports other processes that use devices.
-pub(super) fn devices_in_use(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
+pub(super) fn devices_in_use_problem(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let reported = each(node, |device| {
         let others = device.state.as_ref()?.others.filter(|others| *others > 0)?;
         Some(match others {
@@ -148,7 +148,11 @@ mod tests {
     use nodegauge_measure::record::Machine;
 
     fn found_far(topology: &Topology, machine: &Machine) -> Option<DetectedProblem> {
-        far_devices(&ExaminedNode { topology, root: &SysRoot::recorded("/nonexistent"), machine })
+        far_devices_problem(&ExaminedNode {
+            topology,
+            root: &SysRoot::recorded("/nonexistent"),
+            machine,
+        })
     }
 
     #[test]

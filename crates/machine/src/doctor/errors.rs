@@ -9,7 +9,7 @@ pub const MEMORY_ERRORS: &str = "memory-errors";
 /// Identifier of the finding that the processor reported errors.
 pub const MACHINE_CHECKS: &str = "machine-checks";
 /// Identifier of the finding that the processor was too hot.
-pub const THERMAL: &str = "thermal-throttled";
+pub const THERMAL_THROTTLING: &str = "thermal-throttled";
 /// Identifier of the finding that links had errors.
 pub const LINK_ERRORS: &str = "pcie-errors";
 /// Identifier of the finding that a link has lost lanes.
@@ -17,12 +17,19 @@ pub const NARROW_LINKS: &str = "pcie-lanes";
 /// Identifier of the finding that a link runs at a low rate.
 pub const SLOW_LINKS: &str = "pcie-rate";
 /// Identifier of the finding that network ports had errors.
-pub const NETWORK: &str = "network-errors";
+pub const NETWORK_ERRORS: &str = "network-errors";
 
 /// Identifiers of all findings of this module.
 #[cfg(test)]
-pub(super) const IDS: [&str; 7] =
-    [MEMORY_ERRORS, MACHINE_CHECKS, THERMAL, LINK_ERRORS, NARROW_LINKS, SLOW_LINKS, NETWORK];
+pub(super) const IDS: [&str; 7] = [
+    MEMORY_ERRORS,
+    MACHINE_CHECKS,
+    THERMAL_THROTTLING,
+    LINK_ERRORS,
+    NARROW_LINKS,
+    SLOW_LINKS,
+    NETWORK_ERRORS,
+];
 
 /// Maximum number of components named in a text.
 const MAX_NAMED: usize = 4;
@@ -50,7 +57,7 @@ const ROWS: [EventRow; 5] = {
             "read the decoded errors: `journalctl -k --grep mce`, `ras-mc-ctl --errors`",
         ),
         (
-            THERMAL,
+            THERMAL_THROTTLING,
             Info,
             &[ThermalThrottle],
             "check fans, air flow and heat sinks if the number increases under load",
@@ -62,7 +69,7 @@ const ROWS: [EventRow; 5] = {
             "reseat the card and check its riser if the number increases; `sudo lspci -vv` shows which errors",
         ),
         (
-            NETWORK,
+            NETWORK_ERRORS,
             Info,
             &[Network],
             "check cable and port if the number increases, e.g. with `ibqueryerrors`",
@@ -170,7 +177,7 @@ mod tests {
     fn link_errors_and_lost_lanes_are_findings() {
         let all = found_in("h100-links");
         let ids: Vec<&str> = all.iter().map(|(id, ..)| *id).collect();
-        assert_eq!(ids, [LINK_ERRORS, NETWORK, NARROW_LINKS, SLOW_LINKS]);
+        assert_eq!(ids, [LINK_ERRORS, NETWORK_ERRORS, NARROW_LINKS, SLOW_LINKS]);
         let (_, _, errors) = &all[0];
         assert_eq!(errors.severity, Some(Severity::Warning));
         assert!(errors.text.starts_with("since boot: 1 uncorrected PCIe error: 0000:1d:00.0"));

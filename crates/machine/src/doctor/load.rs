@@ -113,7 +113,7 @@ fn load_average(text: &str) -> Option<(f64, u64)> {
     Some((minute, running.parse().ok()?))
 }
 
-pub(super) fn other_load(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
+pub(super) fn other_load_problem(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     judge_load(&LoadSample::take(node.root)?, node.topology.threads.len())
 }
 
@@ -150,7 +150,7 @@ fn judge_load(sample: &LoadSample, cpus: usize) -> Option<DetectedProblem> {
     Some(DetectedProblem { severity: Some(severity), ..found(text, remedy) })
 }
 
-pub(super) fn steal(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
+pub(super) fn steal_problem(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     judge_steal(&CpuTimes::read(node.root)?)
 }
 

@@ -25,7 +25,7 @@ const MAX_DIFFERENCE: f64 = 0.02;
 /// difference.
 const MIN_SPEED_RATIO: f64 = 0.98;
 
-pub(super) fn process_limit(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
+pub(super) fn process_limit_problem(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let memory = &node.machine.memory;
     let limit = memory.process_limit?;
     let all = memory.bytes?;
@@ -37,7 +37,7 @@ pub(super) fn process_limit(node: &ExaminedNode<'_>) -> Option<DetectedProblem> 
     })
 }
 
-pub(super) fn limit(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
+pub(super) fn memory_limit_problem(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let memory = &node.machine.memory;
     let limit = memory.cgroup_limit?;
     let all = memory.bytes?;
@@ -56,7 +56,7 @@ pub(super) fn limit(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     })
 }
 
-pub(super) fn huge_pages_off(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
+pub(super) fn huge_pages_off_problem(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let pages = node.machine.pages.as_ref()?;
     (pages.thp.as_deref() == Some("never")).then(|| DetectedProblem {
         cost: Some(
@@ -72,7 +72,7 @@ pub(super) fn huge_pages_off(node: &ExaminedNode<'_>) -> Option<DetectedProblem>
     })
 }
 
-pub(super) fn swap(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
+pub(super) fn swap_problem(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let memory = &node.machine.memory;
     let used = memory.swap_used.filter(|used| *used > 0)?;
     let all = memory.bytes?;
@@ -89,7 +89,7 @@ pub(super) fn swap(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     })
 }
 
-pub(super) fn balancing(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
+pub(super) fn numa_balancing_problem(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let mode: u32 = node.root.value("proc/sys/kernel/numa_balancing")?;
     // On a machine with a single node, the kernel has no other node to which it could move pages.
     (mode != 0 && node.machine.numa_nodes.len() > 1).then(|| {
@@ -100,8 +100,8 @@ pub(super) fn balancing(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     })
 }
 
-pub(super) fn fragmented_memory(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
-    let share = memory::share_in_large_blocks(node.root)?;
+pub(super) fn fragmented_memory_problem(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
+    let share = memory::free_share_in_large_blocks(node.root)?;
     (share.0 < MIN_LARGE_BLOCKS).then(|| {
         found(
             format!(
@@ -115,11 +115,12 @@ pub(super) fn fragmented_memory(node: &ExaminedNode<'_>) -> Option<DetectedProbl
 
 /// Reports memory that has been fragmented or swapped out since the node was booted. A reboot removes both problems;
 /// some benchmark procedures begin with a reboot.
-pub(super) fn degraded_since_boot(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
+pub(super) fn degraded_memory_problem(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let memory = &node.machine.memory;
     let all = memory.bytes?;
     let up = node.machine.circumstances.as_ref()?.uptime_seconds?;
-    let share = memory::share_in_large_blocks(node.root).filter(|share| share.0 < MIN_LARGE_BLOCKS);
+    let share =
+        memory::free_share_in_large_blocks(node.root).filter(|share| share.0 < MIN_LARGE_BLOCKS);
     let pieces = share.map(|share| format!("only {share} of the free memory is in large blocks"));
     let swapped = memory.swap_used.filter(|used| *used as f64 >= all as f64 * MAX_SWAP_SHARE);
     let swapped = swapped.map(|used| format!("{} are swapped out", Bytes(used)));
@@ -136,7 +137,7 @@ pub(super) fn degraded_since_boot(node: &ExaminedNode<'_>) -> Option<DetectedPro
     })
 }
 
-pub(super) fn dirty_pages(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
+pub(super) fn dirty_pages_problem(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let info = memory::info(node.root);
     let dirty = info.dirty?;
     let all = info.total?;
@@ -159,7 +160,7 @@ fn catalog_memory(node: &ExaminedNode<'_>) -> Option<SocketMemory> {
 
 /// Reports memory channels without a module, according to the firmware. The number of channels comes from the catalog;
 /// for an unknown processor, it is the number of channels for which the board has slots.
-pub(super) fn channels(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
+pub(super) fn empty_channels_problem(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let memory = &node.machine.memory;
     let figure = memory.theoretical.as_ref().filter(|figure| figure.basis == "DMI")?;
     let used = memory.channels?;
@@ -186,7 +187,7 @@ pub(super) fn channels(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
 
 /// Reports channels with different amounts of memory, according to the firmware. The kernel interleaves addresses
 /// over all channels only for the part of the memory that every channel has.
-pub(super) fn unequal_channels(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
+pub(super) fn unequal_channels_problem(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let channels = dimms::group_by_channel(&node.machine.memory.dimms);
     let min = channels.iter().min_by_key(|channel| channel.bytes)?;
     let max = channels.iter().max_by_key(|channel| channel.bytes)?;
@@ -207,7 +208,7 @@ pub(super) fn unequal_channels(node: &ExaminedNode<'_>) -> Option<DetectedProble
 }
 
 /// Reports memory modules that run at a lower speed than the processors support.
-pub(super) fn speed(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
+pub(super) fn module_speed_problem(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let memory = &node.machine.memory;
     memory.theoretical.as_ref().filter(|figure| figure.basis == "DMI")?;
     let runs = memory.transfers_per_s?;
@@ -220,7 +221,7 @@ pub(super) fn speed(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     })
 }
 
-pub(super) fn reclaim(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
+pub(super) fn zone_reclaim_problem(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let mode: u32 = node.root.value("proc/sys/vm/zone_reclaim_mode")?;
     (mode != 0 && node.machine.numa_nodes.len() > 1).then(|| {
         found(
@@ -230,7 +231,7 @@ pub(super) fn reclaim(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     })
 }
 
-pub(super) fn changing_memory_size(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
+pub(super) fn changing_memory_size_problem(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let sum = node.machine.numa_nodes.iter().map(|node| node.bytes).sum::<Option<u64>>()?;
     let all = node.machine.memory.bytes?;
     let is_known = sum > 0;
@@ -246,7 +247,7 @@ pub(super) fn changing_memory_size(node: &ExaminedNode<'_>) -> Option<DetectedPr
     })
 }
 
-pub(super) fn no_reserved_pages(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
+pub(super) fn no_reserved_pages_problem(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let huge = &node.machine.pages.as_ref()?.huge;
     let smallest = huge.first()?;
     let is_none = huge.iter().all(|size| size.total == 0);
@@ -283,7 +284,9 @@ fn page_text(bytes: u64) -> String {
 }
 
 /// Reports that the theoretical bandwidth is unknown.
-pub(super) fn unknown_theoretical_bandwidth(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
+pub(super) fn unknown_theoretical_bandwidth_problem(
+    node: &ExaminedNode<'_>,
+) -> Option<DetectedProblem> {
     node.machine.memory.theoretical.is_none().then(|| {
         found(
             "the theoretical memory bandwidth is unknown: results cannot be compared with it",
@@ -296,7 +299,7 @@ pub(super) fn unknown_theoretical_bandwidth(node: &ExaminedNode<'_>) -> Option<D
 mod tests {
     use super::*;
     use crate::{DescribeOptions, SysRoot, Topology, TopologySource, describe};
-    use nodegauge_measure::record::Circumstances;
+    use nodegauge_measure::record::SystemSettings;
 
     /// Returns the advice to reboot for a recorded system that was booted `days` ago.
     fn advice(system: &str, days: Option<u64>) -> Option<String> {
@@ -309,9 +312,14 @@ mod tests {
         machine.memory.bytes = info.total;
         machine.memory.swap_used = info.swap_used;
         let uptime_seconds = days.map(|days| days * 86_400);
-        machine.circumstances = Some(Circumstances { uptime_seconds, ..Circumstances::default() });
-        degraded_since_boot(&ExaminedNode { topology: &topology, root: &root, machine: &machine })
-            .map(|found| found.text)
+        machine.circumstances =
+            Some(SystemSettings { uptime_seconds, ..SystemSettings::default() });
+        degraded_memory_problem(&ExaminedNode {
+            topology: &topology,
+            root: &root,
+            machine: &machine,
+        })
+        .map(|found| found.text)
     }
 
     #[test]

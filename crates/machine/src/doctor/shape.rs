@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const WHOLE_BANDWIDTH: u32 = 100;
 
 /// Reports that cores belong to several speed classes.
-pub(super) fn classes(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
+pub(super) fn speed_classes_problem(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let classes = &node.machine.processor.core_classes;
     let parts: Vec<String> = classes
         .iter()
@@ -30,7 +30,7 @@ pub(super) fn classes(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
 }
 
 /// Reports that the description has no cores.
-pub(super) fn unknown_cores(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
+pub(super) fn unknown_cores_problem(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     node.topology.lacks_cores.then(|| {
         found(
             "the cores are unknown: each hardware thread counts as a core, although two may share one",
@@ -40,7 +40,7 @@ pub(super) fn unknown_cores(node: &ExaminedNode<'_>) -> Option<DetectedProblem> 
 }
 
 /// Reports caches in front of memory.
-pub(super) fn side_caches(examined: &ExaminedNode<'_>) -> Option<DetectedProblem> {
+pub(super) fn side_caches_problem(examined: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let behind = examined.machine.numa_nodes.iter().filter(|node| node.cache_bytes.is_some());
     let nodes: Vec<u32> = behind.clone().map(|node| node.id).collect();
     let largest = behind.filter_map(|node| node.cache_bytes).max()?;
@@ -55,7 +55,7 @@ pub(super) fn side_caches(examined: &ExaminedNode<'_>) -> Option<DetectedProblem
 }
 
 /// Reports memory of several kinds.
-pub(super) fn kinds(examined: &ExaminedNode<'_>) -> Option<DetectedProblem> {
+pub(super) fn memory_kinds_problem(examined: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let mut kinds: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
     for node in examined.machine.numa_nodes.iter().filter(|node| is_known_not_dram(node)) {
         kinds.entry(node.kind.as_deref().unwrap_or_default()).or_default().push(node.id);
@@ -82,7 +82,7 @@ fn numa_nodes_in_words(nodes: &[u32]) -> String {
 }
 
 /// Reports limits of the last-level cache and of the memory bandwidth that resctrl sets.
-pub(super) fn resctrl(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
+pub(super) fn resctrl_problem(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
     let group = own_group(node.root)?;
     let folder = format!("sys/fs/resctrl/{}", group.trim_matches('/'));
     let folder = folder.trim_end_matches('/');
@@ -172,7 +172,7 @@ mod tests {
         let source = TopologySource::Synthetic("Package:1 Core:2 PU:1".to_owned());
         let topology = Topology::load(&source).unwrap();
         let machine = describe(&topology, &root, &DescribeOptions::default());
-        resctrl(&ExaminedNode { topology: &topology, root: &root, machine: &machine })
+        resctrl_problem(&ExaminedNode { topology: &topology, root: &root, machine: &machine })
             .map(|found| found.text)
     }
 

@@ -17,7 +17,7 @@ const CLASSES: [&str; 5] = ["0x01", "0x02", "0x03", "0x0b", "0x12"];
 
 /// Reads the error counters of all devices and ports.
 pub(super) fn read_errors(reader: &mut SourceReader<'_>) {
-    for address in reader.root.names(pci::BUS) {
+    for address in reader.root.names(pci::DEVICES_FOLDER) {
         for (sysfs_file, total, kind) in FILES {
             let path = pci::sysfs_file(&address, sysfs_file);
             // A device has all files or none.
@@ -39,9 +39,9 @@ pub(super) struct ReducedLinks {
 }
 
 /// Returns the links that use fewer lanes, or run at a lower rate, than both ends support.
-pub(super) fn find_reduced(root: &SysRoot) -> ReducedLinks {
+pub(super) fn find_reduced_links(root: &SysRoot) -> ReducedLinks {
     let mut reduced = ReducedLinks::default();
-    for address in root.names(pci::BUS) {
+    for address in root.names(pci::DEVICES_FOLDER) {
         let class = root.text(&pci::sysfs_file(&address, "class")).unwrap_or_default();
         if !CLASSES.iter().any(|known| class.starts_with(known)) {
             continue;

@@ -94,7 +94,7 @@ pub(super) fn unify_core_classes(threads: &mut [HardwareThread]) {
 }
 
 /// Returns the name of a class in options and on pages; `class` counts from the slowest of `count` classes.
-pub(super) fn class_name(class: usize, count: usize) -> String {
+pub(super) fn speed_class_name(class: usize, count: usize) -> String {
     match count.saturating_sub(class) {
         0 | 1 => "fast".to_owned(),
         last if last == count => "slow".to_owned(),
@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn classes_have_names_and_ranges() {
-        let names = |count: usize| (0..count).map(|class| class_name(class, count)).collect();
+        let names = |count: usize| (0..count).map(|class| speed_class_name(class, count)).collect();
         let of_two: Vec<String> = names(2);
         assert_eq!(of_two, ["slow", "fast"]);
         let of_four: Vec<String> = names(4);

@@ -191,8 +191,8 @@ fn load_hwloc(source: &TopologySource, text: &str) -> Result<Hwloc, Box<dyn Erro
 /// nodes of device memory, which older versions of hwloc hide.
 fn with_kernels_view(mut topology: Topology, root: &SysRoot) -> Topology {
     topology.devices = pci::list_devices(root);
-    let of_devices = pci::device_memory_nodes(root);
-    for (id, bytes) in memory::nodes(root) {
+    let of_devices = pci::device_numa_nodes(root);
+    for (id, bytes) in memory::numa_node_sizes(root) {
         if topology.nodes.iter().all(|node| node.id != id) && bytes > 0 {
             let hidden = TopologyNumaNode { id, bytes: Some(bytes), ..TopologyNumaNode::default() };
             topology.nodes.push(hidden);
@@ -251,7 +251,7 @@ fn convert(hwloc: &Hwloc, source: &TopologySource) -> Topology {
         *index_in_core += 1;
     }
     core_kinds::unify_core_classes(&mut threads);
-    let mut nodes = nodes.with_own_cpus(&threads);
+    let mut nodes = nodes.into_numa_nodes(&threads);
     caches::add_memory_side_caches(hwloc, &mut nodes);
     let package = hwloc.objects_with_type(ObjectType::Package).next();
     Topology {

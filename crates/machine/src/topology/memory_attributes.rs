@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 /// Measured bandwidth and latency from the CPUs of one NUMA node to the memory of another or the same NUMA node.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct MemoryAccess {
+pub struct MemoryAccessSpeed {
     /// NUMA node whose CPUs access the memory.
     pub initiator: NumaNodeId,
     /// NUMA node of the memory.
@@ -40,7 +40,7 @@ struct Attribute {
     name: &'static str,
     flags: u32,
     /// Returns the measured value in hwloc's unit; `None` if it was not measured.
-    value: fn(&MemoryAccess) -> Option<f64>,
+    value: fn(&MemoryAccessSpeed) -> Option<f64>,
 }
 
 /// Attributes in hwloc's order. hwloc defines bandwidth and latency without a direction as the mean of both directions
@@ -54,22 +54,22 @@ const ATTRIBUTES: [Attribute; 6] = [
     Attribute { name: "WriteLatency", flags: LOWER_FIRST, value: |_| None },
 ];
 
-fn read_bandwidth(access: &MemoryAccess) -> Option<f64> {
+fn read_bandwidth(access: &MemoryAccessSpeed) -> Option<f64> {
     access.read.map(|rate| rate.0 / MIB)
 }
 
-fn write_bandwidth(access: &MemoryAccess) -> Option<f64> {
+fn write_bandwidth(access: &MemoryAccessSpeed) -> Option<f64> {
     access.write.map(|rate| rate.0 / MIB)
 }
 
-fn mean_bandwidth(access: &MemoryAccess) -> Option<f64> {
+fn mean_bandwidth(access: &MemoryAccessSpeed) -> Option<f64> {
     match (read_bandwidth(access), write_bandwidth(access)) {
         (Some(read), Some(write)) => Some((read + write) / 2.0),
         (read, write) => read.or(write),
     }
 }
 
-fn latency(access: &MemoryAccess) -> Option<f64> {
+fn latency(access: &MemoryAccessSpeed) -> Option<f64> {
     access.latency.map(|time| time.0 * NANO)
 }
 
@@ -86,7 +86,10 @@ struct XmlNode<'a> {
 ///
 /// # Errors
 /// Returns the reason if the text is not an XML of hwloc, or if one of the NUMA nodes is missing.
-pub fn add_measured_attributes(xml: &str, accesses: &[MemoryAccess]) -> Result<String, String> {
+pub fn add_measured_attributes(
+    xml: &str,
+    accesses: &[MemoryAccessSpeed],
+) -> Result<String, String> {
     let nodes = nodes(xml);
     let mut kept = xml.to_owned();
     for Attribute { name, .. } in &ATTRIBUTES {
@@ -178,8 +181,8 @@ mod tests {
 </topology>
 "#;
 
-    fn access(initiator: u32, target: u32, read: f64, write: Option<f64>) -> MemoryAccess {
-        MemoryAccess {
+    fn access(initiator: u32, target: u32, read: f64, write: Option<f64>) -> MemoryAccessSpeed {
+        MemoryAccessSpeed {
             initiator: NumaNodeId(initiator),
             target: NumaNodeId(target),
             read: Some(BytesPerSec(read * MIB)),

@@ -51,7 +51,7 @@ fn included_keys_precede_own_keys() {
 fn shared_key_differs_from_declaration_only_by_exceptions() {
     let [array_bytes, threads, trials] = Sizes::KEYS else { unreachable!() };
     assert_eq!(*array_bytes, shared::array_bytes::KEY);
-    let expected = shared::threads::KEY.except(Role::Observation, "a test");
+    let expected = shared::threads::KEY.with_exception(Role::Observation, "a test");
     assert_eq!(*threads, expected);
     assert!(trials.declaration.contains("tests.rs:"), "{}", trials.declaration);
     assert_ne!(trials.declaration, threads.declaration);

@@ -1,6 +1,6 @@
 //! Accelerators and network adapters of a node in the record. Unknown values are `null` or absent.
 
-use super::Figure;
+use super::TheoreticalValue;
 use crate::{BytesPerSec, Hertz, TransfersPerSec, Watts};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -75,7 +75,7 @@ pub struct Device {
     pub state: Option<DeviceState>,
     /// Network adapters near the device, by their names in the operating system, nearest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub networks: Vec<NearNetwork>,
+    pub networks: Vec<NearbyNetworkAdapter>,
     /// Reasons why this process cannot use the device; empty if none is known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hidden: Vec<String>,
@@ -103,7 +103,7 @@ pub struct DeviceMemory {
     /// Technology of the memory: `HBM3`, `GDDR6`, ...
     pub technology: Option<String>,
     /// Theoretical bandwidth of the memory, B/s.
-    pub theoretical: Option<Figure>,
+    pub theoretical: Option<TheoreticalValue>,
     /// NUMA node of the host that consists of the device's memory, on machines with coherent devices.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub numa_node: Option<u32>,
@@ -207,7 +207,7 @@ pub struct DeviceState {
 
 /// A network adapter near a device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct NearNetwork {
+pub struct NearbyNetworkAdapter {
     /// Name of the adapter in the operating system.
     pub name: String,
     /// True if both devices are below one PCIe switch, so that transfers between them bypass the processor.

@@ -5,19 +5,19 @@
 //! [`Measurement::with_validity`], which applies the rule. A gauge adds reasons of its own and may be stricter. The
 //! functions are pure.
 
-use super::{Category, Counts, Measurement, Quoted, Status, Validity};
+use super::{Category, Measurement, QuotedStatistic, SampleUse, Status, Validity};
 use crate::Fraction;
 use crate::keys::{SharedKey, shared};
 use crate::quantity::number_form;
-use crate::samples::SAMPLES;
-use crate::stats::Better;
+use crate::samples::SAMPLE_NOUN;
+use crate::stats::BetterDirection;
 use std::cmp::Ordering;
 
 /// Row of the table of doubt: rule for all figures that quote one of these statistics.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DoubtRule {
     /// Statistics to which the rule applies.
-    pub quoted: &'static [Quoted],
+    pub quoted: &'static [QuotedStatistic],
     /// Minimum number of samples that count.
     pub min: usize,
     /// Maximum distance from the value, as a share of the value. For the best of the samples, it is
@@ -27,25 +27,25 @@ pub struct DoubtRule {
 
 /// Rule for statistics of all samples. A 95 % interval of the median requires at least six samples.
 pub const TYPICAL_RULE: DoubtRule = DoubtRule {
-    quoted: &[Quoted::Median, Quoted::Mean, Quoted::HarmonicMean],
+    quoted: &[QuotedStatistic::Median, QuotedStatistic::Mean, QuotedStatistic::HarmonicMean],
     min: 6,
     max_distance: Fraction(0.1),
 };
 
 /// Rule for the best of the samples. With few samples, the best depends on chance; a best sample
 /// that is far from all others is not a property of the node.
-pub const BEST: DoubtRule =
-    DoubtRule { quoted: &[Quoted::Best], min: 5, max_distance: Fraction(0.1) };
+pub const BEST_RULE: DoubtRule =
+    DoubtRule { quoted: &[QuotedStatistic::Best], min: 5, max_distance: Fraction(0.1) };
 
 /// Table of doubt. Statistics without a row are exempt: single values, and factors, which are
 /// judged by their own interval.
-pub const DOUBT_RULES: [DoubtRule; 2] = [TYPICAL_RULE, BEST];
+pub const DOUBT_RULES: [DoubtRule; 2] = [TYPICAL_RULE, BEST_RULE];
 
 /// Maximum share by which a rate may exceed a measured limit, because both measurements have noise.
 const MAX_EXCESS: f64 = 0.03;
 
 /// Returns the rule for figures that quote this statistic; `None` if they are exempt.
-pub fn doubt_rule(quoted: Quoted) -> Option<DoubtRule> {
+pub fn doubt_rule(quoted: QuotedStatistic) -> Option<DoubtRule> {
     DOUBT_RULES.into_iter().find(|rule| rule.quoted.contains(&quoted))
 }
 
@@ -56,7 +56,7 @@ pub fn samples_reason(m: &Measurement) -> Option<String> {
     let rule = doubt_rule(m.quoted).filter(|_| m.value.is_some() && !m.is_reported())?;
     let DoubtRule { min, max_distance, .. } = rule;
     let statistic = m.quoted.name();
-    let is_best = m.quoted == Quoted::Best;
+    let is_best = m.quoted == QuotedStatistic::Best;
     let ranked = ranked(m);
     let counted = if is_best { ranked.len() } else { m.samples.len() };
     if counted == 0 {
@@ -66,7 +66,7 @@ pub fn samples_reason(m: &Measurement) -> Option<String> {
         let count = number_form(counted, "counts", "count");
         return Some(format!(
             "{} {count}: {TOO_FEW}, the {statistic} needs at least {min}; use a larger --budget or --samples",
-            SAMPLES.with_count(counted)
+            SAMPLE_NOUN.with_count(counted)
         ));
     }
     let share = max_distance.in_whole_percent();
@@ -98,11 +98,11 @@ fn is_far(statistic: f64, value: f64, max_distance: Fraction) -> bool {
 /// Returns the samples from which the best is chosen, best first. These include samples that count
 /// only for the best.
 fn ranked(m: &Measurement) -> Vec<f64> {
-    let disturbed = m.disturbed.iter().filter(|one| one.counts == Counts::Best);
+    let disturbed = m.disturbed.iter().filter(|one| one.counts == SampleUse::Best);
     let mut all: Vec<f64> = m.samples.clone();
     all.extend(disturbed.map(|one| one.value));
     all.sort_by(f64::total_cmp);
-    if m.unit.better() == Better::Higher {
+    if m.unit.better() == BetterDirection::Higher {
         all.reverse();
     }
     all
@@ -111,7 +111,7 @@ fn ranked(m: &Measurement) -> Vec<f64> {
 /// Returns the reason why a rate above its limit is suspect; `None` if the rate is not above its limit. A figure above
 /// the highest known value of its kind has no limit ([`Measurement::with_theoretical_limit`]) and is not suspect.
 pub fn limit_reason(m: &Measurement) -> Option<String> {
-    let limit = m.limit.as_ref().filter(|_| m.unit.direction() == Some(Better::Higher))?;
+    let limit = m.limit.as_ref().filter(|_| m.unit.direction() == Some(BetterDirection::Higher))?;
     let above = limit.fraction.0 - 1.0;
     (above > MAX_EXCESS).then(|| {
         format!(
@@ -190,10 +190,10 @@ pub enum CauseEvidence {
     Symptom,
 }
 
-/// Words that identify reasons with counted causes: [`THROTTLED`], stolen time, hardware events,
+/// Words that identify reasons with counted causes: [`THROTTLING_REASON_PREFIX`], stolen time, hardware events,
 /// and a clock that other clocks contradict.
 const COUNTED: [&str; 5] = [
-    THROTTLED,
+    THROTTLING_REASON_PREFIX,
     "the hypervisor gave",
     "stolen by the hypervisor",
     "during the run",
@@ -218,7 +218,7 @@ const SYMPTOMS: [&str; 9] = [
 
 /// Beginning of the reason for figures of a run during which a CPU quota of a control group stopped
 /// threads.
-pub const THROTTLED: &str = "the CPU quota of the control group throttled";
+pub const THROTTLING_REASON_PREFIX: &str = "the CPU quota of the control group throttled";
 
 /// True if a reason attributes lost time to other programs. The attribution is inferred; a CPU
 /// quota that stops threads has the same effect.

@@ -1,6 +1,6 @@
 //! Description of a node in the record. Unknown values are `null`.
 
-use super::{Device, Figure, Software};
+use super::{Device, Software, TheoreticalValue};
 use crate::{FlopsPerSec, Fraction, Hertz, TransfersPerSec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -24,7 +24,7 @@ pub struct Machine {
     /// Main memory of the node.
     pub memory: Memory,
     /// Theoretical peak of double-precision arithmetic, FLOP/s.
-    pub peak_flops: Option<Figure>,
+    pub peak_flops: Option<TheoreticalValue>,
     /// Kernel name and release, e.g. `Linux 6.1.0`.
     pub kernel: Option<String>,
     /// Hypervisor, e.g. `kvm`; `null` on bare metal or if unknown.
@@ -32,13 +32,13 @@ pub struct Machine {
     pub virtualisation: Option<String>,
     /// Page sizes and huge pages; `null` for a machine that is known from a description only.
     #[serde(default)]
-    pub pages: Option<Pages>,
+    pub pages: Option<PageSettings>,
     /// Frequency governor of CPU 0, if the kernel reports one.
     #[serde(default)]
     pub governor: Option<String>,
     /// Other settings that affect the speed of the node; absent for a machine that is known from a description only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub circumstances: Option<Circumstances>,
+    pub circumstances: Option<SystemSettings>,
     /// Software of the node; absent in older records and for a machine that is known from a description only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub software: Option<Software>,
@@ -134,7 +134,7 @@ impl Machine {
 
 /// Settings of firmware, kernel and environment that affect the speed of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-pub struct Circumstances {
+pub struct SystemSettings {
     /// Microcode revision of CPU 0.
     pub microcode: Option<String>,
     /// Mitigation of each vulnerability of the processor; the key is the kernel's name of the vulnerability.
@@ -157,7 +157,7 @@ pub struct Circumstances {
     pub boot_parameters: Vec<String>,
     /// Binding and memory policy that the process inherited; absent in older records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub inherited: Option<Inherited>,
+    pub inherited: Option<InheritedBinding>,
     /// Firmware of the node; absent in older records and if the kernel does not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub firmware: Option<Firmware>,
@@ -184,7 +184,7 @@ pub struct Firmware {
 /// Binding and memory policy that the measuring process inherited, as `numactl --show` prints them. They apply unless
 /// an option requests another binding or policy.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-pub struct Inherited {
+pub struct InheritedBinding {
     /// Memory policy by numactl's name, e.g. `interleave`; `null` if the kernel does not report it.
     pub policy: Option<String>,
     /// NUMA nodes of the policy.
@@ -266,7 +266,7 @@ pub struct Processor {
 impl Processor {
     /// Describes the peaks in single precision and without fused multiply-adds, which are
     /// proportional to `peak`, the peak in double precision; `None` if these are unknown.
-    pub fn other_peaks_in_words(&self, peak: &Figure) -> Option<String> {
+    pub fn other_peaks_in_words(&self, peak: &TheoreticalValue) -> Option<String> {
         let mut parts = Vec::new();
         if let Some(ratio) = self.ratio_to_peak(self.flops_per_cycle_single) {
             parts.push(format!("{} single precision", FlopsPerSec(peak.value * ratio)));
@@ -433,7 +433,7 @@ pub struct NumaNode {
     /// Theoretical bandwidth of memory that the machine's theoretical bandwidth leaves out: memory on the package,
     /// behind CXL, or of a device, B/s; absent for DRAM and if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub theoretical: Option<Figure>,
+    pub theoretical: Option<TheoreticalValue>,
     /// PCI address of the device to which the memory belongs; absent for memory of the host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
@@ -475,7 +475,7 @@ pub struct Memory {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub free_in_large_blocks: Option<Fraction>,
     /// Theoretical bandwidth: channels x transfers/s x 8 B.
-    pub theoretical: Option<Figure>,
+    pub theoretical: Option<TheoreticalValue>,
 }
 
 /// An installed memory module.
@@ -516,7 +516,7 @@ pub struct Disk {
 
 /// Sizes of pages, and settings of huge pages.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-pub struct Pages {
+pub struct PageSettings {
     /// Size of base pages, bytes.
     pub base: u64,
     /// Transparent huge pages: `always`, `madvise` or `never`; `null` without kernel support.

@@ -6,7 +6,7 @@ use crate::keys::{self, shared};
 use crate::legible;
 use crate::quantity::Bytes;
 use crate::samples::{CellSamples, RegimeAssignment, RegimeGroup, Sample};
-use crate::stats::{self, Better, Summary};
+use crate::stats::{self, BetterDirection, Summary};
 use crate::unit::Unit;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -30,7 +30,7 @@ pub enum Category {
 
 /// Statistic of the samples that is the value of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-pub enum Quoted {
+pub enum QuotedStatistic {
     /// Best of the samples.
     #[serde(rename = "best")]
     Best,
@@ -106,12 +106,12 @@ impl Validity {
     }
 
     /// Adds a reason why the figure is suspect.
-    pub fn suspect(&mut self, reason: impl Into<String>) {
+    pub fn mark_suspect(&mut self, reason: impl Into<String>) {
         self.add(Status::Suspect, reason);
     }
 
     /// Adds a reason why the figure is invalid.
-    pub fn invalid(&mut self, reason: impl Into<String>) {
+    pub fn mark_invalid(&mut self, reason: impl Into<String>) {
         self.add(Status::Invalid, reason);
     }
 }
@@ -163,7 +163,7 @@ pub struct Measurement {
     /// Value of the figure; `null` if there is no result.
     pub value: Option<f64>,
     /// Statistic of the samples from which `value` is computed.
-    pub quoted: Quoted,
+    pub quoted: QuotedStatistic,
     /// Statistics of the samples that count; disturbed samples usually do not count.
     pub summary: Option<Summary>,
     /// Samples that count, in order of time. With several regimes, these are the samples of the regime that `value`
@@ -177,7 +177,7 @@ pub struct Measurement {
     pub samples_round_trip_s: Vec<[Option<f64>; 2]>,
     /// Disturbed samples with their causes; the warm-up is the first.
     #[serde(default)]
-    pub disturbed: Vec<Disturbed>,
+    pub disturbed: Vec<DisturbedSample>,
     /// All detected regimes, fastest first; empty if there was only one or regimes were not monitored.
     #[serde(default)]
     pub regimes: Vec<RegimeSamples>,
@@ -195,14 +195,14 @@ pub struct Measurement {
 
 /// Sample that was disturbed, with the cause.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Disturbed {
+pub struct DisturbedSample {
     /// Value of the sample, in the unit of the measurement.
     pub value: f64,
     /// Cause of the interference.
     pub reason: String,
     /// Statistics in which the sample counts although it was disturbed.
     #[serde(default)]
-    pub counts: Counts,
+    pub counts: SampleUse,
     /// End of the sample, seconds since the start of the program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_s: Option<f64>,
@@ -214,7 +214,7 @@ pub struct Disturbed {
 /// Statistics in which a disturbed sample counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Counts {
+pub enum SampleUse {
     /// The sample counts in no statistic: it is the warm-up, has no known regime, or belongs to
     /// another regime than the figure.
     #[default]
@@ -233,9 +233,9 @@ fn round_trips(sample: &Sample) -> [Option<f64>; 2] {
 }
 
 /// Value of `config.engine` for a figure that was published elsewhere.
-pub const PUBLISHED: &str = "published";
+pub const PUBLISHED_ENGINE: &str = "published";
 
-impl Quoted {
+impl QuotedStatistic {
     /// Returns this statistic of the samples; `None` without samples. `unit` determines whether the lowest or the
     /// highest sample is the best.
     pub fn statistic(self, samples: &[f64], unit: Unit) -> Option<f64> {
@@ -281,7 +281,7 @@ impl Measurement {
             name: name.into(),
             unit,
             value: None,
-            quoted: Quoted::Single,
+            quoted: QuotedStatistic::Single,
             summary: None,
             samples: Vec::new(),
             samples_at_s: Vec::new(),
@@ -297,20 +297,20 @@ impl Measurement {
     }
 
     /// Sets the category of the figure.
-    pub fn category(mut self, category: Category) -> Self {
+    pub fn with_category(mut self, category: Category) -> Self {
         self.category = category;
         self
     }
 
     /// Sets a value without samples.
-    pub fn value(mut self, quoted: Quoted, value: f64) -> Self {
+    pub fn with_value(mut self, quoted: QuotedStatistic, value: f64) -> Self {
         self.quoted = quoted;
         self.value = Some(value);
         self
     }
 
     /// Sets the samples. The value becomes the statistic `quoted` of the samples.
-    pub fn with_samples(mut self, quoted: Quoted, samples: Vec<f64>) -> Self {
+    pub fn with_samples(mut self, quoted: QuotedStatistic, samples: Vec<f64>) -> Self {
         self.quoted = quoted;
         self.value = quoted.statistic(&samples, self.unit);
         self.summary = Summary::from_samples(&samples, self.unit.better());
@@ -324,7 +324,7 @@ impl Measurement {
     /// regime; the other statistics include only the samples that count.
     pub fn with_timed_samples(
         self,
-        quoted: Quoted,
+        quoted: QuotedStatistic,
         cell: CellSamples<'_>,
         part: usize,
         value_of: &dyn Fn(f64) -> f64,
@@ -334,7 +334,7 @@ impl Measurement {
         if let Some(summary) = &mut timed.summary {
             summary.best = group.best(samples, part, timed.unit.better(), value_of);
             timed.value = timed.value.map(|value| match quoted {
-                Quoted::Best => summary.best,
+                QuotedStatistic::Best => summary.best,
                 _ => value,
             });
         }
@@ -352,14 +352,14 @@ impl Measurement {
     }
 
     /// Returns the disturbed samples, without the warm-up and without samples of other regimes.
-    pub fn disturbed_samples(&self) -> impl Iterator<Item = &Disturbed> {
+    pub fn disturbed_samples(&self) -> impl Iterator<Item = &DisturbedSample> {
         let own = self.own_regime();
         let is_other =
-            move |one: &Disturbed| own.is_some_and(|own| self.is_in_other_regime(one, own));
+            move |one: &DisturbedSample| own.is_some_and(|own| self.is_in_other_regime(one, own));
         self.all_disturbed_samples().filter(move |one| !is_other(one))
     }
 
-    fn all_disturbed_samples(&self) -> impl Iterator<Item = &Disturbed> {
+    fn all_disturbed_samples(&self) -> impl Iterator<Item = &DisturbedSample> {
         let warm_up = Cause::WarmUp.to_string();
         self.disturbed.iter().filter(move |one| one.reason != warm_up)
     }
@@ -379,13 +379,13 @@ impl Measurement {
 
     /// True if the round trips before and after a disturbed sample are known and belong to another
     /// regime than `own`, the figure's regime.
-    fn is_in_other_regime(&self, sample: &Disturbed, own: usize) -> bool {
+    fn is_in_other_regime(&self, sample: &DisturbedSample, own: usize) -> bool {
         let Some([Some(before), Some(after)]) = sample.round_trip_s else { return false };
         let trip = (before * after).sqrt();
         let distances = self.regimes.iter().map(|one| (one.round_trip_s / trip).ln().abs());
         let distances: Vec<f64> = distances.collect();
         let nearest = (0..distances.len()).min_by(|a, b| distances[*a].total_cmp(&distances[*b]));
-        sample.counts == Counts::Nothing && nearest.is_some_and(|nearest| nearest != own)
+        sample.counts == SampleUse::Nothing && nearest.is_some_and(|nearest| nearest != own)
     }
 
     /// Returns the undisturbed samples that count, with their indices.
@@ -396,11 +396,11 @@ impl Measurement {
     /// True if a sample with this value is disturbed and counts. Such samples are contained in both
     /// the samples and the disturbed samples.
     fn is_disturbed(&self, value: f64) -> bool {
-        self.disturbed.iter().any(|one| one.counts == Counts::All && one.value == value)
+        self.disturbed.iter().any(|one| one.counts == SampleUse::All && one.value == value)
     }
 
     /// Sets the requested and actual configuration; replaces a configuration that was set before.
-    pub fn config(mut self, config: &impl crate::keys::Config) -> Self {
+    pub fn with_config(mut self, config: &impl crate::keys::Config) -> Self {
         self.config = config.to_map();
         self
     }
@@ -425,7 +425,7 @@ impl Measurement {
 
     /// Sets the limit that the value is compared with, in the unit of the value. Must be called
     /// after the value was set.
-    pub fn limit(mut self, value: f64, basis: impl Into<String>) -> Self {
+    pub fn with_limit(mut self, value: f64, basis: impl Into<String>) -> Self {
         self.limit = self.value.map(|measured| Limit {
             value,
             basis: basis.into(),
@@ -436,18 +436,18 @@ impl Measurement {
 
     /// Sets a theoretical figure as the limit. A figure that is marked `at_most` and is below the
     /// measured value is not set, because it is wrong.
-    pub fn with_theoretical_limit(self, figure: &super::Figure) -> Self {
+    pub fn with_theoretical_limit(self, figure: &super::TheoreticalValue) -> Self {
         if !figure.at_most {
-            return self.limit(figure.value, figure.basis.clone());
+            return self.with_limit(figure.value, figure.basis.clone());
         }
         if self.value > Some(figure.value) {
             return self;
         }
-        self.limit(figure.value, format!("upper bound, {}", figure.basis))
+        self.with_limit(figure.value, format!("upper bound, {}", figure.basis))
     }
 
     /// Sets the data that crosses the memory bus, in the unit of the measurement.
-    pub fn traffic(mut self, traffic: Option<Traffic>) -> Self {
+    pub fn with_traffic(mut self, traffic: Option<Traffic>) -> Self {
         self.traffic = traffic;
         self
     }
@@ -522,7 +522,7 @@ impl Measurement {
     /// it.
     pub fn is_published(&self) -> bool {
         self.category == Category::Reference
-            && self.read_key::<shared::engine>().as_deref() == Some(PUBLISHED)
+            && self.read_key::<shared::engine>().as_deref() == Some(PUBLISHED_ENGINE)
     }
 
     /// True if the figure meets an expectation only if the expectation names the test. Otherwise,
@@ -539,7 +539,7 @@ impl RegimeAssignment {
         &self,
         samples: &[Sample],
         part: usize,
-        better: Better,
+        better: BetterDirection,
         value: &dyn Fn(f64) -> f64,
     ) -> Vec<RegimeSamples> {
         if self.groups.len() < 2 {
@@ -568,16 +568,16 @@ impl RegimeAssignment {
         group: &RegimeGroup,
         part: usize,
         value: &dyn Fn(f64) -> f64,
-    ) -> Vec<Disturbed> {
-        let mut all: Vec<(usize, Counts, String)> = Vec::new();
+    ) -> Vec<DisturbedSample> {
+        let mut all: Vec<(usize, SampleUse, String)> = Vec::new();
         for (i, causes) in &self.excluded {
-            all.push((*i, Counts::Nothing, in_words(causes)));
+            all.push((*i, SampleUse::Nothing, in_words(causes)));
         }
         for other in &self.groups {
-            let counts = match other.disturbed(samples, part) {
-                _ if other != group => Counts::Nothing,
-                (_, true) => Counts::All,
-                (_, false) => Counts::Best,
+            let counts = match other.disturbed_count(samples, part) {
+                _ if other != group => SampleUse::Nothing,
+                (_, true) => SampleUse::All,
+                (_, false) => SampleUse::Best,
             };
             for i in &other.all {
                 let reason = in_words(samples[*i].part_causes(part));
@@ -590,7 +590,7 @@ impl RegimeAssignment {
         let mut disturbed = Vec::with_capacity(all.len());
         for (i, counts, reason) in all {
             let trips = round_trips(&samples[i]);
-            disturbed.push(Disturbed {
+            disturbed.push(DisturbedSample {
                 value: value(samples[i].seconds[part]),
                 reason,
                 counts,

@@ -2,7 +2,7 @@
 
 use super::Measurement;
 use crate::keys::shared;
-use crate::regime::is_line_round_trip;
+use crate::regime::is_cache_line_round_trip;
 
 /// Core-to-core round trips in saved runs of a node, in seconds. Each round trip has the CPUs of
 /// the threads that measured it.
@@ -17,7 +17,9 @@ impl SavedRoundTrips {
             let Some(places) = m.read_key::<shared::places>() else { continue };
             let own = m.read_key::<shared::round_trip_s>();
             let regimes = m.regimes.iter().map(|regime| regime.round_trip_s);
-            for trip in own.into_iter().chain(regimes).filter(|trip| is_line_round_trip(*trip)) {
+            for trip in
+                own.into_iter().chain(regimes).filter(|trip| is_cache_line_round_trip(*trip))
+            {
                 // All kernels of a run have the same round trips, which are stored once.
                 let this = (places.clone(), trip);
                 if !all.contains(&this) {

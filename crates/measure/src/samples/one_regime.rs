@@ -2,7 +2,7 @@
 //! appear as a step in a curve.
 
 use super::{
-    MIN_SAMPLES_IN_REGIME, RegimeAssignment, RegimeGroup, SAMPLES, Sample,
+    MIN_SAMPLES_IN_REGIME, RegimeAssignment, RegimeGroup, SAMPLE_NOUN, Sample,
     assign_regimes_with_known,
 };
 use crate::quantity::Seconds;
@@ -61,7 +61,7 @@ impl SamplesByRegime {
                 counted.extend([before, after]);
             }
         }
-        let regimes = regime::regimes_with_known(&counted, known);
+        let regimes = regime::find_regimes_with_known(&counted, known);
         let chosen = regimes.iter().copied().max_by_key(|regime| counts_in_regime(&cells, regime));
         let trips = regimes.iter().map(|regime| (regime.from * regime.to).sqrt()).collect();
         Self { cells, regime: chosen, guest: false, trips }
@@ -93,7 +93,7 @@ impl SamplesByRegime {
     }
 
     /// Returns the number of parts of each sample of a cell.
-    pub fn parts(&self, cell: usize) -> usize {
+    pub fn part_count(&self, cell: usize) -> usize {
         self.cells[cell].0.first().map_or(0, |sample| sample.seconds.len())
     }
 
@@ -116,7 +116,7 @@ impl SamplesByRegime {
         if !self.is_in_run(group) {
             doubts.push(other_regime(group));
         }
-        doubts.extend(sorted.doubt(samples, group, part, SAMPLES, guest));
+        doubts.extend(sorted.interference_doubt(samples, group, part, SAMPLE_NOUN, guest));
         doubts
     }
 }

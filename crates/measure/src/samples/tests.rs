@@ -1,6 +1,6 @@
 use super::*;
 use crate::Fraction;
-use crate::record::{Counts, Measurement, Quoted};
+use crate::record::{Measurement, QuotedStatistic, SampleUse};
 use crate::unit::Unit;
 
 fn sample(seconds: f64, before: f64, after: f64, causes: Vec<Cause>) -> Sample {
@@ -23,7 +23,7 @@ fn unmeasured_sample_is_not_recorded() {
     assert!(sorted.excluded.is_empty());
     let cell = CellSamples { samples: &samples, sorted: &sorted, group };
     let m = Measurement::new("memory", "matrix", "cpu0->cpu1", Unit::Seconds);
-    let m = m.with_timed_samples(Quoted::Median, cell, 0, &|seconds| seconds);
+    let m = m.with_timed_samples(QuotedStatistic::Median, cell, 0, &|seconds| seconds);
     assert_eq!((m.value, m.samples.len(), m.disturbed.len()), (Some(2e-7), 6, 0));
     let json = serde_json::to_string(&m).unwrap();
     assert_eq!(serde_json::from_str::<Measurement>(&json).unwrap(), m);
@@ -47,8 +47,8 @@ fn fastest_regime_gives_the_headline() {
     let rate = |seconds: f64| 10.0 / seconds;
     assert_eq!(headline.values(&samples, 0, &rate), [10.0; 6]);
     let why: Vec<usize> = sorted.excluded.iter().map(|(i, _)| *i).collect();
-    assert_eq!((&why[..], headline.disturbed(&samples, 0)), (&[0, 13][..], (1, false)));
-    let regimes = sorted.regimes(&samples, 0, Better::Higher, &rate);
+    assert_eq!((&why[..], headline.disturbed_count(&samples, 0)), (&[0, 13][..], (1, false)));
+    let regimes = sorted.regimes(&samples, 0, BetterDirection::Higher, &rate);
     assert!(
         (regimes[0].share - Fraction(7.0 / 13.0)).0.abs() < 1e-9 && regimes[1].summary.best == 5.0
     );
@@ -69,7 +69,7 @@ fn disturbed_part_counts_only_for_the_best_value() {
     assert_eq!((group.counted_indices(0).len(), group.counted_indices(1).len()), (8, 9));
     let figure = |index| {
         Measurement::new("memory", "stream", "x", Unit::BytesPerSecond).with_timed_samples(
-            Quoted::Best,
+            QuotedStatistic::Best,
             CellSamples { samples: &samples, sorted: &sorted, group },
             index,
             &|seconds| 57.0 / seconds,
@@ -81,8 +81,8 @@ fn disturbed_part_counts_only_for_the_best_value() {
         (Some(30.0), Some((8, 28.5)))
     );
     let counts = |m: &Measurement| m.disturbed.iter().map(|d| d.counts).collect::<Vec<_>>();
-    assert_eq!(counts(&copy), [Counts::Nothing, Counts::Best]);
-    assert_eq!((counts(&triad), triad.samples.len()), (vec![Counts::Nothing], 9));
+    assert_eq!(counts(&copy), [SampleUse::Nothing, SampleUse::Best]);
+    assert_eq!((counts(&triad), triad.samples.len()), (vec![SampleUse::Nothing], 9));
     assert_eq!(copy.samples_at_s.len(), 8);
     assert_eq!(copy.samples_round_trip_s[0], [Some(NEAR); 2]);
 }
@@ -94,8 +94,10 @@ fn best_sample_is_chosen_within_its_regime() {
     samples.push(sample(1.0, FAR, FAR, vec![Cause::Faults(99)]));
     samples.push(sample(1.0, NEAR, FAR, vec![]));
     let sorted = assign_regimes(&samples);
-    let best =
-        sorted.headline().unwrap().best(&samples, 0, Better::Higher, &|seconds| 1.0 / seconds);
+    let best = sorted
+        .headline()
+        .unwrap()
+        .best(&samples, 0, BetterDirection::Higher, &|seconds| 1.0 / seconds);
     assert_eq!(best, 0.5);
 }
 
@@ -128,7 +130,7 @@ fn samples_of_single_thread_are_one_group() {
     let samples = vec![sample(1.0, f64::NAN, f64::NAN, vec![]); 5];
     let sorted = assign_regimes(&samples);
     assert_eq!((sorted.groups.len(), sorted.sample_count()), (1, 4));
-    assert!(sorted.regimes(&samples, 0, Better::Lower, &|seconds| seconds).is_empty());
+    assert!(sorted.regimes(&samples, 0, BetterDirection::Lower, &|seconds| seconds).is_empty());
 }
 
 #[test]
@@ -137,7 +139,7 @@ fn regime_change_in_every_pass_makes_figure_suspect() {
         let sorted = assign_regimes(samples);
         let headline = sorted.headline().unwrap();
         assert_eq!(headline.counted_indices(0), [1, 2, 3]);
-        sorted.doubt(samples, headline, 0, PASSES, guest).unwrap()
+        sorted.interference_doubt(samples, headline, 0, PASS_NOUN, guest).unwrap()
     };
     let changing = vec![sample(1.0, 1e-7, 4e-7, vec![]); 4];
     assert!(doubt(&changing, true).starts_with("the hypervisor moved the CPUs in every pass, so "));
@@ -155,15 +157,18 @@ fn disturbed_samples_count_if_all_are_disturbed() {
     samples[7] = sample(0.5, 1e-7, 1e-7, vec![]);
     let sorted = assign_regimes(&samples);
     let group = sorted.headline().unwrap();
-    assert_eq!((group.counted_indices(0).len(), group.disturbed(&samples, 0)), (19, (18, true)));
+    assert_eq!(
+        (group.counted_indices(0).len(), group.disturbed_count(&samples, 0)),
+        (19, (18, true))
+    );
     let m = Measurement::new("memory", "stream", "x", Unit::Seconds).with_timed_samples(
-        Quoted::Median,
+        QuotedStatistic::Median,
         CellSamples { samples: &samples, sorted: &sorted, group },
         0,
         &|seconds| seconds,
     );
-    let reported = sorted.doubt(&samples, group, 0, PASSES, false).unwrap();
-    let all = m.disturbed.iter().filter(|d| d.counts == Counts::All).count();
+    let reported = sorted.interference_doubt(&samples, group, 0, PASS_NOUN, false).unwrap();
+    let all = m.disturbed.iter().filter(|d| d.counts == SampleUse::All).count();
     assert_eq!(
         reported,
         format!("{all} of 19 passes were disturbed, so disturbed passes are included")
@@ -182,10 +187,10 @@ fn reason_for_doubt_excludes_warm_up() {
     let group = sorted.headline().unwrap();
     let of_cell = CellSamples { samples: &samples, sorted: &sorted, group };
     let m = Measurement::new("memory", "stream", "x", Unit::Seconds);
-    let m = m.with_timed_samples(Quoted::Median, of_cell, 0, &|seconds| seconds);
+    let m = m.with_timed_samples(QuotedStatistic::Median, of_cell, 0, &|seconds| seconds);
     let disturbed = m.disturbed_samples().count();
     let all = m.undisturbed_samples().count() + disturbed;
-    let reported = sorted.doubt(&samples, group, 0, PASSES, false).unwrap();
+    let reported = sorted.interference_doubt(&samples, group, 0, PASS_NOUN, false).unwrap();
     assert_eq!(reported, format!("{disturbed} of {all} passes were disturbed"));
     assert_eq!((disturbed, all), (8, 13));
 }
@@ -198,7 +203,7 @@ fn few_disturbed_passes_do_not_make_a_figure_suspect() {
     }
     let sorted = assign_regimes(&samples);
     let group = sorted.headline().unwrap();
-    assert_eq!(sorted.doubt(&samples, group, 0, PASSES, false), None);
+    assert_eq!(sorted.interference_doubt(&samples, group, 0, PASS_NOUN, false), None);
 }
 
 #[test]
@@ -248,6 +253,9 @@ fn kernels_are_judged_separately() {
         let counted = group.counted_indices(part).len() as f64 / 2000.0;
         assert!((0.85..0.90).contains(&counted), "{counted}");
         let truly = samples[1..].iter().map(|sample| sample.seconds[part]).reduce(f64::min);
-        assert_eq!(Some(group.best(&samples, part, Better::Lower, &|seconds| seconds)), truly);
+        assert_eq!(
+            Some(group.best(&samples, part, BetterDirection::Lower, &|seconds| seconds)),
+            truly
+        );
     }
 }

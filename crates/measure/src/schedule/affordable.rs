@@ -1,7 +1,7 @@
 //! Decides whether the remaining time is sufficient to set up and measure one more cell.
 
 use super::policy::{RepetitionPolicy, WarmUp};
-use super::{Limits, clock};
+use super::{RunLimits, clock};
 use std::time::{Duration, Instant};
 
 /// Remaining time for cells that are set up one after another and then measured in rounds.
@@ -23,7 +23,7 @@ impl RemainingTime {
     }
 
     /// Returns the time that a policy has for its minimum number of rounds.
-    pub fn new(policy: &RepetitionPolicy, limits: &Limits) -> Self {
+    pub fn new(policy: &RepetitionPolicy, limits: &RunLimits) -> Self {
         let turns = policy.min_rounds + usize::from(policy.warm_up == WarmUp::Round);
         let end = limits.samples.is_none().then(|| limits.time_at_share(policy.measurement_share));
         Self { end, turns: turns as u32, round: Duration::ZERO }
@@ -64,7 +64,7 @@ mod tests {
     #[test]
     fn cells_are_always_accepted_with_requested_samples() {
         let hour = Duration::from_secs(3600);
-        let limits = |samples| Limits::new(Duration::from_secs(10), samples);
+        let limits = |samples| RunLimits::new(Duration::from_secs(10), samples);
         let of = |samples| RemainingTime::new(&policy::SWEEP, &limits(samples));
         assert!(of(Some(3)).allows(hour, hour));
         assert!(!of(None).allows(hour, hour));

@@ -8,7 +8,7 @@ mod search;
 pub use super::shuffle::Shuffler;
 use crate::{regime, stats};
 pub use search::{
-    Candidates, DeadlineCheck, EliminationRule, PassesPerRound, PreparedCandidate, SearchRules,
+    CandidateTurns, DeadlineCheck, EliminationRule, PassesPerRound, PreparationResult, SearchRules,
     TurnRate, choose, prepare_candidates,
 };
 use std::collections::BTreeMap;
@@ -90,7 +90,8 @@ impl<T> Halving<T> {
         self.candidates.swap_remove(0).what
     }
 
-    /// Returns the first candidate, which is the fastest after [`Halving::rank`] or [`Halving::eliminate_half`].
+    /// Returns the first candidate, which is the fastest after [`Halving::sort_by_score`] or
+    /// [`Halving::eliminate_half`].
     pub fn leader(&self) -> &T {
         self.get(0)
     }
@@ -104,12 +105,12 @@ impl<T> Halving<T> {
 
     /// Records a sample of candidate number `i`: `rate` in any unit, and the core-to-core round trip that identifies
     /// the regime, in seconds.
-    pub fn record(&mut self, i: usize, rate: f64, round_trip: f64) {
+    pub fn add_rate(&mut self, i: usize, rate: f64, round_trip: f64) {
         self.candidates[i].samples.push((rate, round_trip));
     }
 
     /// Sorts the remaining candidates, fastest first, and returns their scores.
-    pub fn rank(&mut self) -> Vec<f64> {
+    pub fn sort_by_score(&mut self) -> Vec<f64> {
         let left = self.candidates.split_off(self.still_in);
         let unsorted = scores(&relative(&self.candidates));
         let mut scored: Vec<(f64, Candidate<T>)> =
@@ -169,7 +170,7 @@ impl<T> Halving<T> {
     /// Eliminates the slower half, at least one candidate. Candidates that differ from the slowest
     /// survivor by no more than the noise are kept. The remaining candidates are sorted by rank.
     pub fn eliminate_half(&mut self) {
-        let scores = self.rank();
+        let scores = self.sort_by_score();
         let all = scores.len();
         if all < 2 {
             return;
@@ -188,7 +189,7 @@ impl<T> Halving<T> {
     /// fastest, by a test on the ranks of the rates (Mann and Whitney 1947). Candidates with fewer
     /// than five samples are not eliminated.
     pub fn eliminate_slower(&mut self) {
-        self.rank();
+        self.sort_by_score();
         let relative = relative(&self.candidates[..self.still_in]);
         let Some(leader) = relative.first() else { return };
         let behind = |rates: &Vec<f64>| {
@@ -211,7 +212,7 @@ impl<T> Halving<T> {
     /// Sorts the candidates by rank. Returns true if no other candidate can be faster than the
     /// first by more than `tolerance`, so that further rounds would not improve the choice.
     pub fn is_settled(&mut self, tolerance: f64) -> bool {
-        let scores = self.rank();
+        let scores = self.sort_by_score();
         match (scores.get(1), self.margin()) {
             (None, _) => true,
             (Some(second), Some(margin)) => {
@@ -280,9 +281,9 @@ mod tests {
             (1, 45.0, slow),
             (1, 45.5, slow),
         ] {
-            halving.record(i, rate, trip);
+            halving.add_rate(i, rate, trip);
         }
-        halving.rank();
+        halving.sort_by_score();
         assert_eq!(*halving.leader(), "second");
     }
 
@@ -293,7 +294,7 @@ mod tests {
         for i in 0..4 {
             let rate = [100.0, 99.9, 99.8, 60.0][i];
             for noise in [0.98, 1.0, 1.02, 1.0] {
-                halving.record(i, rate * noise, f64::NAN);
+                halving.add_rate(i, rate * noise, f64::NAN);
             }
         }
         halving.eliminate_half();
@@ -308,7 +309,7 @@ mod tests {
         assert!(!halving.lead().unwrap().is_significant());
         let mut two = Halving::new([0, 3]);
         for (i, rate) in [(0, 98.0), (0, 100.0), (0, 102.0), (1, 59.0), (1, 60.0), (1, 61.0)] {
-            two.record(i, rate, f64::NAN);
+            two.add_rate(i, rate, f64::NAN);
         }
         two.eliminate_half();
         let lead = two.lead().unwrap();
@@ -319,8 +320,8 @@ mod tests {
         assert_eq!((two.len(), Halving::new([0]).lead()), (1, None));
         // A single sample does not show the noise.
         let mut single = Halving::new([0, 1]);
-        single.record(0, 100.0, f64::NAN);
-        single.record(1, 60.0, f64::NAN);
+        single.add_rate(0, 100.0, f64::NAN);
+        single.add_rate(1, 60.0, f64::NAN);
         assert_eq!((single.lead(), single.is_settled(1.0)), (None, false));
     }
 
@@ -340,7 +341,7 @@ mod tests {
                 assert_eq!(halving.len(), 3);
             }
             for i in 0..3 {
-                halving.record(i, rates[*halving.get(i)][sample], f64::NAN);
+                halving.add_rate(i, rates[*halving.get(i)][sample], f64::NAN);
             }
         }
         halving.eliminate_slower();
@@ -359,7 +360,7 @@ mod tests {
             while halving.len() > 1 {
                 for i in 0..halving.len() {
                     let rate = *halving.get(i);
-                    halving.record(i, rate, f64::NAN);
+                    halving.add_rate(i, rate, f64::NAN);
                 }
                 halving.eliminate_half();
                 rounds += 1;

@@ -94,7 +94,7 @@ impl RepetitionPolicy {
 }
 
 /// Minimum number of rounds for figures that quote the best of the rounds.
-const FOR_BEST: usize = doubt::BEST.min;
+const FOR_BEST: usize = doubt::BEST_RULE.min;
 /// Minimum number of rounds for figures that quote a median or a mean.
 const FOR_MEDIAN: usize = doubt::TYPICAL_RULE.min;
 
@@ -124,7 +124,7 @@ pub const STREAM: RepetitionPolicy = RepetitionPolicy {
 
 /// Check of `stream` for arrays that the caches accelerate: passes over whole arrays and over half
 /// arrays alternate, each with a warm-up.
-pub const SIZE: RepetitionPolicy = RepetitionPolicy {
+pub const SIZE_CHECK: RepetitionPolicy = RepetitionPolicy {
     order: RoundOrder::Shuffled,
     seed: 0x7369_7A65,
     warm_up: WarmUp::None,
@@ -165,7 +165,7 @@ pub const EXPLAIN: RepetitionPolicy = RepetitionPolicy {
 };
 
 /// Last step of `explain`: consecutive passes as in `stream`.
-pub const EXPLAIN_END: RepetitionPolicy = RepetitionPolicy {
+pub const EXPLAIN_LAST_STEP: RepetitionPolicy = RepetitionPolicy {
     min_rounds: FOR_BEST,
     max_rounds: Some(20),
     check_interval: 1,
@@ -175,7 +175,7 @@ pub const EXPLAIN_END: RepetitionPolicy = RepetitionPolicy {
 };
 
 /// `stream --compiler`: nodegauge's loops are measured before the loops of each compiler.
-pub const COMPILED: RepetitionPolicy = RepetitionPolicy {
+pub const COMPILED_LOOPS: RepetitionPolicy = RepetitionPolicy {
     order: RoundOrder::ReferenceBeforeEach,
     seed: 0x636F_6D70,
     warm_up: WarmUp::Turn,
@@ -185,7 +185,7 @@ pub const COMPILED: RepetitionPolicy = RepetitionPolicy {
 
 /// `stream --standard`: before each run of a compiled stream.c, nodegauge's passes are measured for as long as such a
 /// run takes.
-pub const STANDARD: RepetitionPolicy = RepetitionPolicy {
+pub const STANDARD_STREAM: RepetitionPolicy = RepetitionPolicy {
     order: RoundOrder::ReferenceBeforeEach,
     seed: 0x7374_6463,
     warm_up: WarmUp::Turn,
@@ -237,7 +237,7 @@ pub const CURVES_AFTER_SETUP: RepetitionPolicy =
 
 /// Choice of the loops before a curve is measured. The first round determines the duration of a call; the best sample
 /// counts.
-pub const LOOPS: RepetitionPolicy = RepetitionPolicy {
+pub const LOOP_CHOICE: RepetitionPolicy = RepetitionPolicy {
     seed: 0x6C6F_6F70,
     warm_up: WarmUp::None,
     min_rounds: 1,
@@ -247,7 +247,8 @@ pub const LOOPS: RepetitionPolicy = RepetitionPolicy {
 };
 
 /// NUMA-node part of `memory matrix`; the rest of the time is for the CPU part.
-pub const NODES: RepetitionPolicy = RepetitionPolicy { measurement_share: Fraction(0.6), ..CURVES };
+pub const NUMA_MATRIX: RepetitionPolicy =
+    RepetitionPolicy { measurement_share: Fraction(0.6), ..CURVES };
 
 /// `io`: the grid of file and block sizes. It is repeated for the requested number of samples; without such a number,
 /// until the figures are precise enough or the time is used up.

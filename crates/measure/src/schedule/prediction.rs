@@ -2,7 +2,7 @@
 //! only if the user set the budget and the run cannot be shortened further. The decision is made
 //! once, before the setup. Later, a late run is not refused; it ends with the results so far.
 
-use super::Limits;
+use super::RunLimits;
 use crate::failure::Failure;
 use std::iter::Sum;
 use std::ops::Add;
@@ -56,7 +56,7 @@ pub trait Predictable {
     fn shortening_options(&self) -> &str;
 }
 
-impl Limits {
+impl RunLimits {
     /// Shortens a run until its predicted time keeps the budget. Returns a remark for the announcement of the run
     /// if it still exceeds a default budget, otherwise an empty text.
     ///
@@ -140,8 +140,8 @@ mod tests {
         }
     }
 
-    fn asked(seconds: u32) -> Limits {
-        Limits::from_budget(Budget::new(Some(seconds * SECOND), SECOND), None)
+    fn asked(seconds: u32) -> RunLimits {
+        RunLimits::from_budget(Budget::new(Some(seconds * SECOND), SECOND), None)
     }
 
     #[test]
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn default_budget_never_refuses_run() {
-        let usual = Limits::new(10 * SECOND, None);
+        let usual = RunLimits::new(10 * SECOND, None);
         let mut short = Halved { time: 9 * SECOND, left: 4 };
         assert_eq!(usual.admit(&mut short).unwrap(), "");
         assert_eq!(short.left, 3);
@@ -180,7 +180,7 @@ mod tests {
     #[test]
     fn requested_samples_ignore_budget() {
         let mut run = Halved { time: 90 * SECOND, left: 1 };
-        assert_eq!(Limits { samples: Some(3), ..asked(2) }.admit(&mut run).unwrap(), "");
+        assert_eq!(RunLimits { samples: Some(3), ..asked(2) }.admit(&mut run).unwrap(), "");
         assert_eq!(run.left, 1);
     }
 }

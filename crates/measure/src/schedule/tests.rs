@@ -7,7 +7,7 @@ const FOREVER: Duration = Duration::from_secs(3600);
 
 fn turns(
     policy: RepetitionPolicy,
-    limits: Limits,
+    limits: RunLimits,
     cells: usize,
 ) -> (Vec<Turn>, Schedule, StopReason) {
     let mut schedule = Schedule::new(policy, limits, cells);
@@ -24,7 +24,7 @@ fn turns(
 #[test]
 fn requested_samples_exclude_warm_up() {
     for policy in [policy::STREAM, policy::SWEEP, policy::CURVES, policy::EXPLAIN] {
-        let (seen, schedule, stop) = turns(policy, Limits::new(Duration::ZERO, Some(4)), 3);
+        let (seen, schedule, stop) = turns(policy, RunLimits::new(Duration::ZERO, Some(4)), 3);
         assert_eq!((seen.len(), stop), (15, StopReason::Samples));
         assert!(schedule.samples.iter().all(|samples| samples.len() == 5));
         assert_eq!(seen.last().unwrap().remaining, Some(1));
@@ -33,8 +33,8 @@ fn requested_samples_exclude_warm_up() {
 
 #[test]
 fn baseline_precedes_each_other_cell() {
-    let limits = Limits::new(Duration::ZERO, None);
-    let (seen, ..) = turns(policy::COMPILED, limits, 4);
+    let limits = RunLimits::new(Duration::ZERO, None);
+    let (seen, ..) = turns(policy::COMPILED_LOOPS, limits, 4);
     assert!(!seen.is_empty());
     for pair in seen.chunks(2) {
         assert!(pair[0].cell == 0 && pair[1].cell != 0, "{pair:?}");
@@ -44,7 +44,7 @@ fn baseline_precedes_each_other_cell() {
 #[test]
 fn cells_follow_order_of_policy() {
     let cells = |policy| {
-        let (seen, ..) = turns(policy, Limits::new(FOREVER, Some(4)), 5);
+        let (seen, ..) = turns(policy, RunLimits::new(FOREVER, Some(4)), 5);
         seen.iter().map(|turn| turn.cell).collect::<Vec<usize>>()
     };
     for policy in [policy::STREAM, policy::FILES, policy::OSU, policy::ICCG] {
@@ -78,7 +78,7 @@ fn shuffled_orders_are_uniform() {
 #[test]
 fn minimum_rounds_are_measured_despite_time() {
     for policy in [policy::STREAM, policy::SWEEP, policy::CURVES] {
-        let (_, schedule, stop) = turns(policy, Limits::new(Duration::ZERO, None), 2);
+        let (_, schedule, stop) = turns(policy, RunLimits::new(Duration::ZERO, None), 2);
         assert_eq!(stop, StopReason::Budget);
         // The first round is the warm-up.
         assert_eq!(schedule.samples[0].len(), policy.min_rounds + 1, "{policy:?}");
@@ -87,7 +87,7 @@ fn minimum_rounds_are_measured_despite_time() {
 
 #[test]
 fn cell_without_samples_does_not_prevent_the_end_of_the_run() {
-    let mut schedule = Schedule::new(policy::SWEEP, Limits::new(Duration::ZERO, Some(3)), 2);
+    let mut schedule = Schedule::new(policy::SWEEP, RunLimits::new(Duration::ZERO, Some(3)), 2);
     let stop = schedule.run(&mut SilentObserver, None, |turn| {
         let gives = turn.cell == 0 || turn.round == 0;
         Ok::<_, Infallible>(if gives { vec![Sample::from_times(vec![1.0])] } else { vec![] })
@@ -99,7 +99,7 @@ fn cell_without_samples_does_not_prevent_the_end_of_the_run() {
 
 #[test]
 fn stable_cell_ends_before_unstable_cell() {
-    let limits = Limits::new(Duration::from_millis(100), None);
+    let limits = RunLimits::new(Duration::from_millis(100), None);
     let mut schedule = Schedule::new(policy::CURVES, limits, 2);
     let mut n = 0u32;
     let stop = schedule.run(&mut SilentObserver, None, |turn| {
@@ -125,7 +125,7 @@ fn samples_are_kept_after_interruption_or_error() {
             self.0.get() > 5
         }
     }
-    let limits = Limits::new(Duration::from_secs(9), None);
+    let limits = RunLimits::new(Duration::from_secs(9), None);
     let mut schedule = Schedule::new(policy::CURVES, limits, 3);
     let one = |_| Ok::<_, &str>(vec![Sample::from_times(vec![1.0])]);
     assert_eq!(
@@ -162,7 +162,7 @@ fn progress_of_requested_samples_follows_turns() {
         }
     }
     let mut progress = Progress(Vec::new());
-    let mut schedule = Schedule::new(policy::FILES, Limits::new(FOREVER, Some(3)), 2);
+    let mut schedule = Schedule::new(policy::FILES, RunLimits::new(FOREVER, Some(3)), 2);
     let one = |_| Ok::<_, Infallible>(vec![Sample::from_times(vec![1.0])]);
     schedule.run(&mut progress, None, one).unwrap();
     let turns = 3 * 2 + 2 * usize::from(policy::FILES.warm_up == WarmUp::Round);
@@ -173,9 +173,9 @@ fn progress_of_requested_samples_follows_turns() {
 
 #[test]
 fn files_run_ends_by_time_or_after_requested_samples() {
-    let (seen, _, stop) = turns(policy::FILES, Limits::new(Duration::ZERO, Some(3)), 2);
+    let (seen, _, stop) = turns(policy::FILES, RunLimits::new(Duration::ZERO, Some(3)), 2);
     assert_eq!((seen.len(), stop), (0, StopReason::Budget));
-    let limits = Limits::new(Duration::from_secs(3600), Some(3));
+    let limits = RunLimits::new(Duration::from_secs(3600), Some(3));
     let (late_seen, _, late_stop) = turns(policy::FILES, limits, 2);
     assert_eq!((late_seen.len(), late_stop), (6, StopReason::Samples));
 }
@@ -183,7 +183,7 @@ fn files_run_ends_by_time_or_after_requested_samples() {
 #[test]
 fn disturbed_rounds_are_repeated_within_limit() {
     for (moved, rounds, clean) in [(2, 5, 3), (usize::MAX, 9, 0)] {
-        let mut schedule = Schedule::new(policy::OSU, Limits::new(FOREVER, Some(3)), 1);
+        let mut schedule = Schedule::new(policy::OSU, RunLimits::new(FOREVER, Some(3)), 1);
         let stop = schedule.run(&mut SilentObserver, None, |turn| {
             assert_eq!(
                 turn.remaining,
@@ -207,7 +207,7 @@ fn simulated(
     [set_up, turn, check]: [f64; 3],
 ) -> (f64, usize) {
     let seconds = Duration::from_secs_f64;
-    let mut limits = Limits::new(seconds(budget), None);
+    let mut limits = RunLimits::new(seconds(budget), None);
     clock::advance_clock(seconds(set_up));
     limits.reserve = seconds(check);
     let mut schedule = Schedule::new(policy, limits, cells);
@@ -229,8 +229,8 @@ fn budget_includes_setup_and_slow_turns() {
         policy::STREAM,
         policy::SWEEP,
         policy::EXPLAIN,
-        policy::COMPILED,
-        policy::STANDARD,
+        policy::COMPILED_LOOPS,
+        policy::STANDARD_STREAM,
         policy::CURVES,
     ];
     for policy in policies {
@@ -251,24 +251,27 @@ fn budget_includes_setup_and_slow_turns() {
 
 #[test]
 fn exceeded_budget_has_notice() {
-    let limits = Limits::new(Duration::from_secs(5), None);
+    let limits = RunLimits::new(Duration::from_secs(5), None);
     clock::advance_clock(Duration::from_secs_f64(5.9));
-    assert_eq!(limits.overrun("memory", Duration::ZERO), None);
+    assert_eq!(limits.overrun_notice("memory", Duration::ZERO), None);
     clock::advance_clock(Duration::from_secs_f64(6.4));
-    let reported = limits.overrun("memory", Duration::from_secs(9)).unwrap();
+    let reported = limits.overrun_notice("memory", Duration::from_secs(9)).unwrap();
     assert_eq!(reported.id, NoticeId::Budget);
     assert_eq!(reported.message, "budget exceeded: 12.3 s instead of 5.0 s (9.0 s for setup)");
-    assert_eq!(Limits { samples: Some(3), ..limits }.overrun("memory", Duration::ZERO), None);
-    let asked = Limits { is_set_by_user: true, ..limits };
+    assert_eq!(
+        RunLimits { samples: Some(3), ..limits }.overrun_notice("memory", Duration::ZERO),
+        None
+    );
+    let asked = RunLimits { is_set_by_user: true, ..limits };
     assert!(asked.is_exceeded());
-    assert!(asked.overrun("memory", Duration::ZERO).is_some());
+    assert!(asked.overrun_notice("memory", Duration::ZERO).is_some());
     assert!(!limits.is_exceeded());
-    assert!(!Limits { samples: Some(3), ..asked }.is_exceeded());
+    assert!(!RunLimits { samples: Some(3), ..asked }.is_exceeded());
 }
 
 /// Runs a schedule of four cells, each turn of which takes `turn`. Returns the number of samples of each cell.
-fn late(limits: Limits, turn: Duration) -> (Vec<usize>, StopReason) {
-    let mut schedule = Schedule::new(policy::NODES, limits, 4);
+fn late(limits: RunLimits, turn: Duration) -> (Vec<usize>, StopReason) {
+    let mut schedule = Schedule::new(policy::NUMA_MATRIX, limits, 4);
     let stop = schedule.run(&mut SilentObserver, None, |_| {
         clock::advance_clock(turn);
         Ok::<_, Infallible>(vec![Sample::from_times(vec![1.0])])
@@ -279,17 +282,17 @@ fn late(limits: Limits, turn: Duration) -> (Vec<usize>, StopReason) {
 #[test]
 fn only_explicit_budget_omits_cells_of_late_run() {
     let asked = |seconds| {
-        Limits::from_budget(Budget::new(Some(Duration::from_secs(seconds)), FOREVER), None)
+        RunLimits::from_budget(Budget::new(Some(Duration::from_secs(seconds)), FOREVER), None)
     };
     // The first rounds of four cells would take several times the budget.
-    let warm_up = usize::from(policy::NODES.warm_up == WarmUp::Round);
+    let warm_up = usize::from(policy::NUMA_MATRIX.warm_up == WarmUp::Round);
     let (samples, stop) = late(asked(10), Duration::from_secs(9));
     assert_eq!(stop, StopReason::Budget);
     let counted: usize = samples.iter().map(|n| n.saturating_sub(warm_up)).sum();
     assert!((1..4).contains(&counted), "{samples:?}");
     // A default budget and a number of samples leave no cell out.
-    let usual = Limits { is_set_by_user: false, ..asked(10) };
-    for limits in [usual, Limits { samples: Some(1), ..asked(10) }] {
+    let usual = RunLimits { is_set_by_user: false, ..asked(10) };
+    for limits in [usual, RunLimits { samples: Some(1), ..asked(10) }] {
         let (whole, _) = late(limits, Duration::from_secs(9));
         assert!(whole.iter().all(|n| *n > warm_up), "{whole:?}");
     }
@@ -297,9 +300,9 @@ fn only_explicit_budget_omits_cells_of_late_run() {
 
 #[test]
 fn late_run_notice_names_cause() {
-    let limits = Limits::new(Duration::from_secs(10), None);
+    let limits = RunLimits::new(Duration::from_secs(10), None);
     clock::advance_clock(Duration::from_secs_f64(20.0));
-    let reported = limits.overrun("memory", Duration::from_secs(3)).unwrap().message;
+    let reported = limits.overrun_notice("memory", Duration::from_secs(3)).unwrap().message;
     assert!(reported.starts_with("budget exceeded: 20.0 s instead of 10.0 s (3.0 s for setup, "));
     assert!(
         reported.ends_with("and measuring took longer than predicted, e.g. because of other load)")
@@ -309,12 +312,12 @@ fn late_run_notice_names_cause() {
 #[test]
 fn prediction_ends_in_time_for_refusal() {
     let time = Duration::from_secs(10);
-    let asked = Limits::from_budget(Budget::new(Some(time), FOREVER), None);
-    let usual = Limits::from_budget(Budget::new(None, time), None);
-    assert!(!asked.must_decide());
+    let asked = RunLimits::from_budget(Budget::new(Some(time), FOREVER), None);
+    let usual = RunLimits::from_budget(Budget::new(None, time), None);
+    assert!(!asked.must_end_prediction());
     clock::advance_clock(Duration::from_millis(1600));
-    assert!(asked.must_decide());
+    assert!(asked.must_end_prediction());
     // A default budget and a number of samples are not refused.
-    assert!(!usual.must_decide());
-    assert!(!Limits { samples: Some(3), ..asked }.must_decide());
+    assert!(!usual.must_end_prediction());
+    assert!(!RunLimits { samples: Some(3), ..asked }.must_end_prediction());
 }

@@ -311,7 +311,7 @@ mod tests {
         // A doubtful lower bound is not a valid bound either.
         let (slow_mpi, slow_bound) = (starts(&[4.0; 3]), starts(&[1.0; 3]));
         let mut doubted = figures(&slow_bound);
-        doubted.iter_mut().for_each(|of| of.measurement.validity.suspect("busy"));
+        doubted.iter_mut().for_each(|of| of.measurement.validity.mark_suspect("busy"));
         let shares = compare_figures(&figures(&slow_mpi), &slow_mpi, &doubted, &slow_bound);
         let (open, no_doubts) = remarks("MPICH", &slow_mpi, &slow_bound, &shares, None);
         assert_eq!(no_doubts.len(), 0);

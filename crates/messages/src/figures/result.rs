@@ -13,14 +13,14 @@ use crate::{GAUGE, TEST, TRANSPORT_TEST};
 use nodegauge_machine::CpuId;
 use nodegauge_measure::interference::Cause;
 use nodegauge_measure::quantity;
-use nodegauge_measure::record::{Category, Measurement, Quoted, Status, Validity};
+use nodegauge_measure::record::{Category, Measurement, QuotedStatistic, Status, Validity};
 use nodegauge_measure::regime::{self, Regime};
 use nodegauge_measure::samples::{
     self, CellSamples, RegimeAssignment, RegimeAssignmentParameters, RegimeGroup, Sample,
 };
-use nodegauge_measure::stats::{self, Better};
+use nodegauge_measure::stats::{self, BetterDirection};
 use nodegauge_measure::{Fraction, Seconds, Unit};
-use nodegauge_placement::cpus::ranges;
+use nodegauge_placement::cpus::format_ranges;
 use nodegauge_placement::{Distance, pairs};
 use nodegauge_toolchain::CommandLine;
 use nodegauge_toolchain::mpi::MpiParts;
@@ -53,7 +53,7 @@ impl MessageFigure {
 
 impl From<MessageFigure> for Measurement {
     fn from(figure: MessageFigure) -> Self {
-        figure.measurement.config(&figure.config)
+        figure.measurement.with_config(&figure.config)
     }
 }
 
@@ -69,7 +69,7 @@ fn empty_measurement(transport: MessageTransport<'_>, pattern: Pattern, unit: Un
         MessageTransport::Mpi(..) => blank_measurement(pattern, unit),
         MessageTransport::BuiltIn(_) => {
             Measurement::new(GAUGE, TRANSPORT_TEST, pattern.name(), unit)
-                .category(Category::Transport)
+                .with_category(Category::Transport)
         }
     }
 }
@@ -82,7 +82,7 @@ pub(crate) fn missing_measurement(
     reason: &str,
 ) -> Measurement {
     empty_measurement(starter.transport, pattern, pattern.unit())
-        .config(config)
+        .with_config(config)
         .without_value(reason)
 }
 
@@ -96,7 +96,7 @@ pub(crate) fn unusable_measurement(
     let mpi = MpiConfig { mpicc: Some(mpicc.to_string()), ..MpiConfig::default() };
     let engine = Some("probe".to_owned());
     let config = MessageConfig { engine, mpi: Some(mpi), ..MessageConfig::default() };
-    blank_measurement(pattern, pattern.unit()).config(&config).without_value(reason)
+    blank_measurement(pattern, pattern.unit()).with_config(&config).without_value(reason)
 }
 
 /// Returns the configuration of a launch without results.
@@ -168,7 +168,7 @@ fn base(starter: &Starter<'_>, report: &StartReport, pattern: Pattern) -> Messag
         hosts: launch.hosts().map(<[String]>::to_vec),
         window: pattern.is_rate().then(|| options.window.into()),
         buffers: (!pattern.is_collective()).then(|| options.buffers.to_string()),
-        threads: (pattern.row().participants == Participants::Threads)
+        threads: (pattern.properties().participants == Participants::Threads)
             .then(|| vec![threads.senders.into(), threads.receivers.into()]),
         timing: Some(options.timing.to_string()),
         mpi: mpi_config(*transport, Some(report)),
@@ -282,7 +282,7 @@ impl SizeEvidence<'_> {
         let main = |seconds| pattern.figure(seconds, bytes, window, pairs);
         let mut found = vec![self.figure(pattern.unit(), &main)];
         found[0].config.dip = self.run.dip.map(|seconds| DipConfig { first: main(seconds) });
-        if pattern.row().counts_messages {
+        if pattern.properties().counts_messages {
             let messages = f64::from(window) * f64::from(pairs);
             found.push(self.figure(Unit::MessagesPerSecond, &|seconds| messages / seconds));
         }
@@ -294,12 +294,12 @@ impl SizeEvidence<'_> {
         let value_of = |seconds: f64| six_digits(figure(seconds));
         let timed = CellSamples { samples, sorted, group: counted };
         let mut measurement = empty_measurement(self.starter.transport, self.run.pattern, unit)
-            .with_timed_samples(Quoted::Mean, timed, 0, &value_of);
+            .with_timed_samples(QuotedStatistic::Mean, timed, 0, &value_of);
         let (operations, mean) = self.batches.mean(counted.counted_indices(0));
         let mut config = self.config(operations);
         if operations > 0 {
             let values = &measurement.samples;
-            let p99 = if unit.better() == Better::Lower { 0.99 } else { 0.01 };
+            let p99 = if unit.better() == BetterDirection::Lower { 0.99 } else { 0.01 };
             config.min = Some(stats::quantile(values, 0.0));
             config.max = Some(stats::quantile(values, 1.0));
             config.p99 = Some(six_digits(stats::quantile(values, p99)));
@@ -310,7 +310,7 @@ impl SizeEvidence<'_> {
             } else {
                 mean
             };
-            measurement = measurement.value(Quoted::Mean, value_of(mean));
+            measurement = measurement.with_value(QuotedStatistic::Mean, value_of(mean));
         }
         MessageFigure { measurement: measurement.with_validity(self.validity()), config }
     }
@@ -361,7 +361,7 @@ impl SizeEvidence<'_> {
         let Self { report, run, batches, .. } = self;
         let mut validity = Validity::valid();
         if let Some(wrong @ 1..) = run.wrong_bytes {
-            let what = if run.pattern.row().size_multiple > 1 { "number" } else { "byte" };
+            let what = if run.pattern.properties().size_multiple > 1 { "number" } else { "byte" };
             let amount = quantity::count_in_words(wrong as usize, what);
             validity.add(Status::Invalid, format!("corrupted data: {amount} received incorrectly"));
         }
@@ -390,24 +390,24 @@ impl SizeEvidence<'_> {
         }
         let samples = &batches.samples;
         if !samples.is_empty() && samples.iter().all(|sample| !sample.causes.is_empty()) {
-            validity.suspect("other programs used the cores in every batch");
+            validity.mark_suspect("other programs used the cores in every batch");
         }
         if batches.moved {
-            validity.suspect(
+            validity.mark_suspect(
                 "in every batch, the core-to-core latency differed from that of the other sizes",
             );
         }
         for reason in misplaced(report) {
-            validity.suspect(reason);
+            validity.mark_suspect(reason);
         }
-        if run.pattern.row().participants == Participants::Threads
+        if run.pattern.properties().participants == Participants::Threads
             && let RankLocations::ThisNode(cpus) = &report.launch.ranks
         {
             let threads = report.launch.threads;
             let wanted = threads.senders.max(1) + threads.receivers.max(1);
             let distinct = cpus.iter().flatten().collect::<BTreeSet<_>>().len();
             if distinct < wanted as usize {
-                validity.suspect(format!(
+                validity.mark_suspect(format!(
                     "{wanted} threads share {distinct} hardware threads, so the figure also \
                      depends on the scheduler"
                 ));
@@ -427,8 +427,10 @@ fn misplaced(report: &StartReport) -> Vec<String> {
     let RankLocations::ThisNode(asked) = &report.launch.ranks else { return Vec::new() };
     let ranks = asked.iter().zip(&report.output.ranks).enumerate();
     let elsewhere = ranks.filter_map(|(rank, (wanted, got))| {
-        let (wanted_cpus, got) =
-            (ranges(wanted), got.cpus.as_ref().filter(|got| **got != ranges(wanted))?);
+        let (wanted_cpus, got) = (
+            format_ranges(wanted),
+            got.cpus.as_ref().filter(|got| **got != format_ranges(wanted))?,
+        );
         Some(format!("rank {rank} should run on cpu {wanted_cpus}, but the kernel allows {got}"))
     });
     elsewhere.take(3).collect()

@@ -4,13 +4,13 @@
 //! MPI 5 a rank file with hwloc's numbers, Hydra `-bind-to user:`, and Slurm `--cpu-bind`. The probe reads the actual
 //! binding from the kernel.
 
-use crate::options::{Buffers, MessageOptions, SideThreads, Timing};
+use crate::options::{MessageOptions, SideThreads, Timing, WindowBuffers};
 use crate::pattern::Pattern;
 use nodegauge_machine::{CpuId, Topology};
 use nodegauge_placement::Distance;
-use nodegauge_placement::cpus::ranges;
+use nodegauge_placement::cpus::format_ranges;
 use nodegauge_placement::ranks::{RankPlace, RankPlan};
-use nodegauge_placement::{Bind, MemoryPolicy, Placement};
+use nodegauge_placement::{Binding, MemoryPolicy, Placement};
 use nodegauge_toolchain::mpi::{HostRanks, LauncherKind, MpiLaunch, MpiLauncher, RankPlaces};
 use std::borrow::Cow;
 use std::time::Duration;
@@ -57,7 +57,7 @@ impl Launch {
     }
 
     /// Returns this launch with only those of its patterns that `patterns` contains; `None` if none is left.
-    pub fn with_only(&self, patterns: &[Pattern]) -> Option<Self> {
+    pub fn with_only_patterns(&self, patterns: &[Pattern]) -> Option<Self> {
         let mut part = self.clone();
         part.patterns.retain(|pattern| patterns.contains(pattern));
         (!part.patterns.is_empty()).then_some(part)
@@ -127,7 +127,7 @@ impl Launch {
     pub fn timeout(&self, options: &MessageOptions) -> Duration {
         // The probe prints a step only when it is complete.
         let more = if self.steps.is_empty() { 0.0 } else { 2.0 * self.sizes(options) as f64 };
-        max_size_time(options) + options.size_limit.mul_f64(more)
+        max_size_time(options) + options.size_time_limit.mul_f64(more)
     }
 
     /// Returns the arguments of the probe.
@@ -137,13 +137,13 @@ impl Launch {
             self.patterns.iter().map(|one| self.pattern_argument(*one, options)).collect();
         words.extend([
             format!("window={}", options.window),
-            format!("limit={}", options.size_limit.as_secs_f64()),
+            format!("limit={}", options.size_time_limit.as_secs_f64()),
             format!("validate={}", options.validation_rounds),
             format!("senders={}", self.threads.senders),
             format!("receivers={}", self.threads.receivers),
             format!("life={}", life.min(1e6) as u64),
             format!("each={}", u8::from(options.timing == Timing::Each)),
-            format!("multiple={}", u8::from(options.buffers == Buffers::Multiple)),
+            format!("multiple={}", u8::from(options.buffers == WindowBuffers::Multiple)),
         ]);
         words.extend(options.samples.map(|n| format!("samples={n}")));
         if !self.steps.is_empty() {
@@ -160,14 +160,14 @@ impl Launch {
             let (warm_up, timed) = options.operation_counts(pattern, bytes);
             sizes.push(format!("{bytes}/{warm_up}/{timed}"));
         }
-        let participants = pattern.row().participants.name();
+        let participants = pattern.properties().participants.name();
         format!("pattern={pattern}:{participants}:{}", sizes.join(","))
     }
 
     /// Returns the argument with the CPUs of each rank, with which ranks on this node bind themselves.
     pub fn binding(&self) -> Option<String> {
         let RankLocations::ThisNode(ranks) = &self.ranks else { return None };
-        let ranks: Vec<String> = ranks.iter().map(|cpus| ranges(cpus)).collect();
+        let ranks: Vec<String> = ranks.iter().map(|cpus| format_ranges(cpus)).collect();
         Some(format!("bind={}", ranks.join(";")))
     }
 
@@ -204,7 +204,7 @@ impl Launch {
 
 /// Returns the maximum time that the measurement of a size may take.
 fn max_size_time(options: &MessageOptions) -> Duration {
-    options.size_limit.mul_f64(GRACE) + MIN_TIME
+    options.size_time_limit.mul_f64(GRACE) + MIN_TIME
 }
 
 /// Formats the pairs of a step as an argument of the probe.
@@ -219,7 +219,7 @@ fn rank_plan(ranks: &[Vec<CpuId>]) -> RankPlan {
     for (rank, cpus) in ranks.iter().enumerate() {
         places.push(RankPlace {
             rank: u32::try_from(rank).ok(),
-            placement: Placement::new(Bind::Close, "cpus".to_owned(), vec![cpus.clone()]),
+            placement: Placement::new(Binding::Close, "cpus".to_owned(), vec![cpus.clone()]),
             memory: MemoryPolicy::Default,
         });
     }

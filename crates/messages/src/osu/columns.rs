@@ -29,7 +29,7 @@ pub(super) enum OsuColumn {
 
 /// Columns of a table.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Columns(pub(super) Vec<OsuColumn>);
+pub(super) struct OsuColumns(pub(super) Vec<OsuColumn>);
 
 /// Complete names of columns without a unit, or the last word of such names.
 const NAMES: [&str; 4] = ["Size", "Messages/s", "Iterations", "Validation"];
@@ -41,7 +41,7 @@ pub(super) fn is_header(line: &str) -> bool {
     line.starts_with('#') && (line.contains("(us)") || line.contains("MB/s"))
 }
 
-impl Columns {
+impl OsuColumns {
     /// Parses the header of a table. A column name ends at a word that is one of [`NAMES`] or contains a unit.
     ///
     /// # Errors
@@ -133,10 +133,10 @@ mod tests {
                 vec![Size, Overall, Other, Value, Overlap],
             ),
         ] {
-            assert_eq!(Columns::from_header(header), Ok(Columns(columns)), "{header}");
+            assert_eq!(OsuColumns::from_header(header), Ok(OsuColumns(columns)), "{header}");
         }
-        assert!(Columns::from_header("# Size Latency (us) Speed (us)").is_err());
-        assert!(Columns::from_header("# Size Latency (us) Latency (us)").is_err());
-        assert!(Columns::from_header("# Size Latency (us) more").is_err());
+        assert!(OsuColumns::from_header("# Size Latency (us) Speed (us)").is_err());
+        assert!(OsuColumns::from_header("# Size Latency (us) Latency (us)").is_err());
+        assert!(OsuColumns::from_header("# Size Latency (us) more").is_err());
     }
 }

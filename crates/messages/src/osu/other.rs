@@ -1,12 +1,12 @@
 //! Output of OSU micro-benchmarks without an equivalent pattern: one-sided and non-blocking operations, start-up, other
 //! interfaces. Their figures are named after the words of the title.
 
-use super::columns::{Columns, OsuColumn, is_header};
+use super::columns::{OsuColumn, OsuColumns, is_header};
 use super::output::{self, shorten};
 use super::title::OsuTitle;
 use crate::config::MessageConfig;
 use crate::{GAUGE, TEST};
-use nodegauge_measure::record::{Category, Measurement, Quoted, Status, Validity};
+use nodegauge_measure::record::{Category, Measurement, QuotedStatistic, Status, Validity};
 use nodegauge_measure::{Bytes, Unit, printed};
 
 /// Column of a table, with the name and the unit of its figure.
@@ -39,7 +39,7 @@ pub(super) fn figures(text: &str) -> Result<Vec<Measurement>, String> {
     if headers.next().is_some() {
         return Err("it has several tables".to_owned());
     }
-    let columns = Columns::from_header(header)?;
+    let columns = OsuColumns::from_header(header)?;
     let name = title.name();
     let mut all = Vec::new();
     let mut sizes: Vec<u64> = Vec::new();
@@ -62,11 +62,11 @@ pub(super) fn figures(text: &str) -> Result<Vec<Measurement>, String> {
         all.extend(of_row);
     }
     let missing = output::missing_size(&sizes).map(|size| {
-        format!("the table has no line for {}: {}", Bytes(size), printed::POSSIBLY_TRUNCATED)
+        format!("the table has no line for {}: {}", Bytes(size), printed::TRUNCATION_REASON)
     });
     let unended = printed::unterminated_line(text).filter(|line| output::is_row(line.trim()));
     let cut =
-        unended.map(|_| format!("the last line has no line end: {}", printed::POSSIBLY_TRUNCATED));
+        unended.map(|_| format!("the last line has no line end: {}", printed::TRUNCATION_REASON));
     for reason in missing.into_iter().chain(cut) {
         for measurement in &mut all {
             measurement.validity.add(Status::Suspect, reason.clone());
@@ -76,14 +76,14 @@ pub(super) fn figures(text: &str) -> Result<Vec<Measurement>, String> {
 }
 
 /// Returns the size of the messages of a row; `None` if the table has no column of sizes, or an invalid one.
-fn bytes(words: &[&str], columns: &Columns) -> Option<u64> {
+fn bytes(words: &[&str], columns: &OsuColumns) -> Option<u64> {
     words.get(columns.position(OsuColumn::Size)?)?.parse().ok()
 }
 
 /// Returns the figures of a row; `None` if it cannot be parsed.
 fn row(
     words: &[&str],
-    columns: &Columns,
+    columns: &OsuColumns,
     header: &str,
     name: &str,
     config: &MessageConfig,
@@ -145,7 +145,7 @@ fn row(
         }
         let mut validity = Validity::valid();
         if validated == Some(false) {
-            validity.invalid("the program reports that the data arrived corrupted");
+            validity.mark_invalid("the program reports that the data arrived corrupted");
         }
         all.push(figure(
             format!("{name}{suffix}"),
@@ -166,12 +166,12 @@ fn figure(
     mut validity: Validity,
 ) -> Measurement {
     if !printed::can_be_figure(value) {
-        validity.invalid("the program printed no positive value");
+        validity.mark_invalid("the program printed no positive value");
     }
     Measurement::new(GAUGE, TEST, name, unit)
-        .category(Category::Reference)
-        .value(Quoted::Mean, value)
-        .config(config)
+        .with_category(Category::Reference)
+        .with_value(QuotedStatistic::Mean, value)
+        .with_config(config)
         .with_validity(validity)
 }
 

@@ -5,14 +5,14 @@
 //! title twice. Some options add columns: `-f` adds the minimum and maximum time and the iterations to collectives,
 //! `-c` adds the result of the data check, `-D` adds a second size, and `-z` adds percentiles.
 
-use super::columns::{Columns, OsuColumn, is_header};
+use super::columns::{OsuColumn, OsuColumns, is_header};
 use super::title::OsuTitle;
 pub(super) use super::title::{mark, title_version};
 use crate::config::MessageConfig;
 use crate::figures::result::{self, MessageFigure};
 use crate::options::Timing;
 use crate::pattern::Pattern;
-use nodegauge_measure::record::{Category, Measurement, Quoted, Status, Validity};
+use nodegauge_measure::record::{Category, Measurement, QuotedStatistic, Status, Validity};
 use nodegauge_measure::{Bytes, Unit, printed};
 
 /// Row of the table.
@@ -90,8 +90,8 @@ impl OsuOutput {
             .ok_or_else(|| format!("its test {:?} is unknown", shorten(&title.test)))?;
         let mut headers = lines.iter().filter(|line| is_header(line));
         let columns = match headers.next() {
-            Some(header) => Columns::from_header(header)?,
-            None => Columns::default(),
+            Some(header) => OsuColumns::from_header(header)?,
+            None => OsuColumns::default(),
         };
         if headers.next().is_some() {
             return Err("it has several tables".to_owned());
@@ -161,14 +161,14 @@ impl OsuOutput {
     /// line, so only the size in the last row shows whether rows are missing.
     fn incomplete_reason(&self) -> Option<String> {
         if self.is_truncated {
-            return Some(format!("the last line has no line end: {}", printed::POSSIBLY_TRUNCATED));
+            return Some(format!("the last line has no line end: {}", printed::TRUNCATION_REASON));
         }
         let sizes: Vec<u64> = self.rows.iter().map(|row| row.bytes).collect();
         if let Some(missing) = missing_size(&sizes) {
             return Some(format!(
                 "the table has no line for {}: {}",
                 Bytes(missing),
-                printed::POSSIBLY_TRUNCATED
+                printed::TRUNCATION_REASON
             ));
         }
         let last = self.rows.last()?.bytes;
@@ -178,7 +178,7 @@ impl OsuOutput {
                 "the table ends at {} instead of {}: {}, or a smaller size or memory limit was requested",
                 Bytes(last),
                 Bytes(usual),
-                printed::POSSIBLY_TRUNCATED
+                printed::TRUNCATION_REASON
             )
         })
     }
@@ -186,7 +186,7 @@ impl OsuOutput {
 
 impl OsuRow {
     /// Parses a row of the table; `None` if it is invalid or does not have one word per column.
-    fn parse(line: &str, columns: &Columns, pattern: Pattern) -> Option<Self> {
+    fn parse(line: &str, columns: &OsuColumns, pattern: Pattern) -> Option<Self> {
         let words: Vec<&str> = line.split_whitespace().collect();
         if words.len() != columns.0.len() {
             return None;
@@ -199,7 +199,7 @@ impl OsuRow {
         };
         let unit = if pattern.is_rate() { 1e6 } else { 1e-6 };
         let message_rate = match at(OsuColumn::Messages) {
-            Some(at) if pattern.row().counts_messages => Some(number_in(&words, at)?),
+            Some(at) if pattern.properties().counts_messages => Some(number_in(&words, at)?),
             _ => None,
         };
         let spread = match (at(OsuColumn::Min), at(OsuColumn::Max)) {
@@ -271,7 +271,7 @@ fn decimals(line: &str) -> Vec<Option<usize>> {
 
 /// Returns the measurements of a saved output of an OSU program, with the configuration that the output contains. They
 /// are suspect if the table may be incomplete.
-pub fn saved_figures(output: &OsuOutput) -> Vec<Measurement> {
+pub fn saved_output_figures(output: &OsuOutput) -> Vec<Measurement> {
     let incomplete = output.incomplete_reason();
     let mut measurements: Vec<Measurement> = Vec::new();
     for row in &output.rows {
@@ -319,9 +319,9 @@ pub(crate) fn figure(output: &OsuOutput, row: &OsuRow, unit: Unit, runs: &[f64])
         validity.add(Status::Invalid, "the program printed a value that is not positive");
     }
     let measurement = result::blank_measurement(output.pattern, unit)
-        .with_samples(Quoted::Median, runs.to_vec())
-        .category(Category::Reference)
-        .config(&config)
+        .with_samples(QuotedStatistic::Median, runs.to_vec())
+        .with_category(Category::Reference)
+        .with_config(&config)
         .with_validity(validity);
     MessageFigure { measurement, config }
 }
@@ -398,7 +398,7 @@ mod tests {
         let output = OsuOutput::read(text).unwrap();
         let verdicts: Vec<_> = output.rows.iter().map(|row| row.validated).collect();
         assert_eq!(verdicts, [Some(true), Some(false)]);
-        let measurements = saved_figures(&output);
+        let measurements = saved_output_figures(&output);
         assert_eq!(measurements[1].validity.status, Status::Invalid);
         assert_eq!(measurements[1].value, None);
         let barrier_text =
@@ -442,7 +442,7 @@ mod tests {
     #[test]
     fn truncated_osu_table_is_suspect() {
         let whole = recorded!("osu72-ompi-osu_bw");
-        let of = |text: &str| saved_figures(&OsuOutput::read(text).unwrap());
+        let of = |text: &str| saved_output_figures(&OsuOutput::read(text).unwrap());
         assert!(of(whole).iter().all(|m| m.validity.status == Status::Valid));
         // A complete last line without a line end, as in a pasted table.
         assert_eq!(of(whole.trim_end()), of(whole));
@@ -466,7 +466,7 @@ mod tests {
     #[test]
     fn zero_makes_a_figure_invalid() {
         let text = recorded!("osu72-ompi-osu_bw").replace("7967.90", "   0.00");
-        let all = saved_figures(&OsuOutput::read(&text).unwrap());
+        let all = saved_output_figures(&OsuOutput::read(&text).unwrap());
         assert_eq!((all[11].value, all[11].validity.status), (None, Status::Invalid));
         assert_eq!(all[12].validity.status, Status::Valid);
         let huge = recorded!("osu72-ompi-osu_bw").replace("7967.90", "1e308");
@@ -476,7 +476,7 @@ mod tests {
     #[test]
     fn missing_row_makes_a_table_suspect() {
         let whole = recorded!("osu72-ompi-osu_bw");
-        let of = |text: &str| saved_figures(&OsuOutput::read(text).unwrap());
+        let of = |text: &str| saved_output_figures(&OsuOutput::read(text).unwrap());
         let line = whole.lines().find(|line| line.starts_with("2048 ")).unwrap();
         let without = of(&whole.replace(&format!("{line}\n"), ""));
         assert!(without.iter().all(|m| m.validity.status == Status::Suspect));
@@ -491,7 +491,7 @@ mod tests {
                     # Send Buffer on DEVICE (D) and Receive Buffer on HOST (H)\n\
                     # Size  Avg Lat(us)  P50 Tail Lat(us)  P90 Tail Lat(us)  P99 Tail Lat(us)\n\
                     1   2.00   1.90   2.10   3.00\n2   2.10   2.00   2.20   3.10\n";
-        let all = saved_figures(&OsuOutput::read(text).unwrap());
+        let all = saved_output_figures(&OsuOutput::read(text).unwrap());
         let config: MessageConfig = all[0].read_config();
         assert_eq!(config.buffers.as_deref(), Some("cuda, device to host"));
         assert!(near(config.p50.unwrap(), 1.9e-6) && near(config.p99.unwrap(), 3e-6));

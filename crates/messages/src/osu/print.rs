@@ -14,7 +14,7 @@ type TableKey = (Pattern, Option<String>, Option<Distance>, Option<Vec<PairRank>
 
 /// Formats all tables. Numbers are in columns of the same width as in OSU's tables: 10 characters for a size, 18 for a
 /// value, and 20 for a message rate. Values have two decimals.
-pub fn tables(record: &Record) -> String {
+pub fn format_tables(record: &Record) -> String {
     let mut out = String::new();
     let mut last: Option<TableKey> = None;
     // In a record with an MPI, the built-in transport is only the lower bound and has no table.
@@ -38,7 +38,7 @@ pub fn tables(record: &Record) -> String {
         let messages = value * 1e6 / bytes as f64;
         out.push_str(&match pattern {
             _ if pattern.is_sizeless() => format!("{value:>17.2}\n"),
-            _ if pattern.row().counts_messages => {
+            _ if pattern.properties().counts_messages => {
                 format!("{bytes:<10}{value:>18.2}{messages:>20.2}\n")
             }
             _ => format!("{bytes:<10}{value:>18.2}\n"),
@@ -54,7 +54,7 @@ fn has_row(m: &Measurement, category: Category) -> bool {
 
 fn heading(pattern: Pattern, config: &MessageConfig) -> String {
     let distance = config.distance.map_or("all ranks", Distance::name);
-    let title = pattern.row().title;
+    let title = pattern.properties().title;
     let name = match &config.engine {
         Some(fabric) if config.mpi.is_none() && fabric.parse::<Fabric>().is_ok() => {
             format!("# nodegauge: {title} Test without MPI, over {fabric} ({distance})\n")
@@ -73,7 +73,7 @@ fn heading(pattern: Pattern, config: &MessageConfig) -> String {
     let window = config.window.unwrap_or(0);
     match pattern {
         _ if pattern.is_sizeless() => format!("{name}# {header}\n"),
-        _ if pattern.row().counts_messages => format!(
+        _ if pattern.properties().counts_messages => format!(
             "{name}# [ pairs: {pairs} ] [ window size: {window} ]\n{size:<10}{rate:>18}{messages:>20}\n"
         ),
         _ => format!("{name}{size:<10}{header:>18}\n"),
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
     use crate::figures::result::{self, MessageFigure};
     use crate::osu::OsuOutput;
-    use nodegauge_measure::record::Quoted;
+    use nodegauge_measure::record::QuotedStatistic;
 
     fn record(pattern: Pattern, figures: &[(u64, f64)]) -> Record {
         let figure = |(bytes, value): &(u64, f64)| -> Measurement {
@@ -95,8 +95,8 @@ mod tests {
                 window: Some(64),
                 ..MessageConfig::default()
             };
-            let measurement =
-                result::blank_measurement(pattern, pattern.unit()).value(Quoted::Mean, *value);
+            let measurement = result::blank_measurement(pattern, pattern.unit())
+                .with_value(QuotedStatistic::Mean, *value);
             MessageFigure { measurement, config }.into()
         };
         let mut record: Record = serde_json::from_str(
@@ -117,9 +117,9 @@ mod tests {
             let sizes = pattern.valid_sizes(&[8, 1024]);
             let of_size = |bytes: &u64| (*bytes, if pattern.is_rate() { 125e6 } else { 1.25e-6 });
             let figures: Vec<(u64, f64)> = sizes.iter().map(of_size).collect();
-            let printed = tables(&record(pattern, &figures));
+            let printed = format_tables(&record(pattern, &figures));
             let (_, rest) = printed.split_once('\n').unwrap();
-            let theirs = format!("# OSU MPI {} Test v5.7\n{rest}", pattern.row().title);
+            let theirs = format!("# OSU MPI {} Test v5.7\n{rest}", pattern.properties().title);
             let output = OsuOutput::read(&theirs).unwrap();
             assert_eq!(output.pattern, pattern);
             let read: Vec<(u64, f64)> =

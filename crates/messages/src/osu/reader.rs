@@ -42,6 +42,9 @@ impl Reader for OsuReader {
             });
         }
         let found = OsuOutput::read(text)?;
-        Ok(PrintedRun { measurements: output::saved_figures(&found), assumption: Some(ASSUMED) })
+        Ok(PrintedRun {
+            measurements: output::saved_output_figures(&found),
+            assumption: Some(ASSUMED),
+        })
     }
 }

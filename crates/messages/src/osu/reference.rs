@@ -8,13 +8,15 @@ use crate::options::MessageOptions;
 use crate::osu::output::OsuOutput;
 use crate::osu::rounds::{self, Round};
 use crate::pattern::{Participants, Pattern};
-use crate::probe::start::{IncompleteStart, OutputWatch, Starter, UNLIMITED, error_tail};
+use crate::probe::start::{
+    IncompleteStart, OutputWatch, SUPERVISED_TIME_LIMIT, Starter, error_tail,
+};
 use crate::{GAUGE, MessagesError};
 use nodegauge_measure::interference::CpuTimeReading;
 use nodegauge_measure::progress::SharedObserver;
 use nodegauge_measure::repeat::StopReason;
 use nodegauge_measure::schedule::policy::OSU;
-use nodegauge_measure::schedule::{Limits, RepetitionPolicy, Schedule};
+use nodegauge_measure::schedule::{RepetitionPolicy, RunLimits, Schedule};
 use nodegauge_measure::{Notice, NoticeId, Observer, Outcome};
 use nodegauge_os::describe_exit_status;
 use nodegauge_toolchain::mpi::LauncherKind;
@@ -23,9 +25,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Default number of valid rounds.
-pub const ROUNDS: u32 = 5;
+pub const DEFAULT_ROUNDS: u32 = 5;
 /// Default time limit per size for the probe; OSU's programs have no time limit.
-pub const SIZE_LIMIT: Duration = Duration::from_secs(3);
+pub const SIZE_TIME_LIMIT: Duration = Duration::from_secs(3);
 /// Time without output after which a program counts as hanging; the largest size takes seconds on slow links.
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// Maximum depth of the search for programs below the given folder. OSU's build and installation use nested folders.
@@ -84,12 +86,12 @@ pub(crate) fn run(
     observer: &mut dyn Observer,
 ) -> Result<Outcome, MessagesError> {
     let mut outcome = Outcome::default();
-    let limits = time.map(|time| Limits::new(time, None));
+    let limits = time.map(|time| RunLimits::new(time, None));
     let mut left: usize = launches.iter().map(|launch| launch.patterns.len()).sum();
     let mut late = Vec::new();
     for launch in launches {
         for pattern in launch.patterns.iter().copied() {
-            let share = limits.map(|limits| limits.next_share(left));
+            let share = limits.map(|limits| limits.next_part_time(left));
             left -= 1;
             if share.is_some_and(|share| share.is_zero()) && !outcome.measurements.is_empty() {
                 late.push(pattern.to_string());
@@ -133,7 +135,7 @@ fn run_interleaved(
     let mut measured: Vec<Round> = Vec::new();
     // There is one cell. If no round succeeds, the program is left out with a notice.
     let policy = RepetitionPolicy { takes_samples_despite_time: time.is_none(), ..OSU };
-    let limits = Limits::new(time.unwrap_or(UNLIMITED), Some(rounds as usize));
+    let limits = RunLimits::new(time.unwrap_or(SUPERVISED_TIME_LIMIT), Some(rounds as usize));
     let mut schedule = Schedule::new(policy, limits, 1);
     let ended = schedule.run(&mut &observer, None, |turn| {
         let counting = rounds as usize - turn.remaining.unwrap_or_default();
@@ -202,7 +204,7 @@ impl WorkReading {
             return 0.0;
         };
         let all = (ended - began).as_secs_f64() * self.cpus as f64;
-        after.other_programs_since(before).0 / all.max(1e-3)
+        after.other_programs_time_since(before).0 / all.max(1e-3)
     }
 }
 
@@ -246,7 +248,7 @@ fn osu(
     observer: &mut dyn Observer,
 ) -> Result<OsuOutput, MessagesError> {
     let path = program.display().to_string();
-    let run = mpi.program(launch, &path, &arguments(mpi.options, launch))?;
+    let run = mpi.program_job(launch, &path, &arguments(mpi.options, launch))?;
     let mut printed = String::new();
     let mut silence = OutputWatch::new();
     let finished = program::run_with_listener(&run, &mut |lines| {
@@ -292,7 +294,7 @@ fn arguments(options: &MessageOptions, launch: &Launch) -> Vec<String> {
     let sizes = sizes.first().zip(sizes.last()).filter(|_| chosen);
     let unusual = pattern.is_rate() && options.window != MessageOptions::default().window;
     let threads = launch.threads;
-    let threaded = pattern.row().participants == Participants::Threads;
+    let threaded = pattern.properties().participants == Participants::Threads;
     let given = [
         ("-m", sizes.map(|(min, max)| format!("{min}:{max}"))),
         ("-i", options.iterations.map(|n| n.to_string())),

@@ -10,7 +10,7 @@ use crate::figures::result::MessageFigure;
 use crate::osu::output::{self, OsuOutput};
 use crate::pattern::Pattern;
 use nodegauge_measure::interference::Cause;
-use nodegauge_measure::record::{Measurement, Quoted, Status};
+use nodegauge_measure::record::{Measurement, QuotedStatistic, Status};
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::{Fraction, Unit, regime, stats};
 
@@ -127,7 +127,7 @@ pub(crate) fn combined_figures(
     let count = Some(counted.len() as u64);
     let mut measurements = Vec::new();
     for MessageFigure { measurement, config } in found {
-        measurements.push(measurement.config(&MessageConfig { rounds: count, ..config }));
+        measurements.push(measurement.with_config(&MessageConfig { rounds: count, ..config }));
     }
     measurements
 }
@@ -143,7 +143,8 @@ fn over_rounds(one: &Measurement, runs: &[&Measurement]) -> Measurement {
             }
         }
     }
-    let mut own = one.clone().with_samples(Quoted::Median, samples).with_validity(validity);
+    let mut own =
+        one.clone().with_samples(QuotedStatistic::Median, samples).with_validity(validity);
     own.regimes.clear();
     own.disturbed.clear();
     own

@@ -50,7 +50,7 @@ impl OsuTitle {
 
     /// Returns the pattern that the test measures; `None` if nodegauge does not measure it.
     pub(crate) fn pattern(&self) -> Option<Pattern> {
-        Pattern::ALL.iter().copied().find(|pattern| pattern.row().title == self.test)
+        Pattern::ALL.iter().copied().find(|pattern| pattern.properties().title == self.test)
     }
 
     /// Returns the figure name of a test without a pattern: `put_latency`, `iallreduce`.

@@ -6,7 +6,7 @@
 use super::{MIN_LIMIT, MessagesPlan, QUICK_SIZES, RankPairs};
 use crate::GAUGE;
 use nodegauge_measure::record::doubt;
-use nodegauge_measure::schedule::{Limits, Predictable, PredictedTime};
+use nodegauge_measure::schedule::{Predictable, PredictedTime, RunLimits};
 use nodegauge_measure::{Failure, Notice, NoticeId};
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ impl MessagesPlan {
     ///
     /// # Errors
     /// Fails if the user set the budget and the shortest run exceeds it.
-    pub(crate) fn admit(&mut self, limits: &Limits) -> Result<(), Failure> {
+    pub(crate) fn admit(&mut self, limits: &RunLimits) -> Result<(), Failure> {
         let sizes_before = self.options.sizes.clone();
         let launches_before = self.launches.len();
         limits.admit(self)?;
@@ -107,8 +107,8 @@ mod tests {
         MessagesPlan { fabrics: vec![Fabric::Shm], ..plan }
     }
 
-    fn limits(plan: &MessagesPlan) -> Limits {
-        Limits::from_budget(plan.options.budget.unwrap(), None)
+    fn limits(plan: &MessagesPlan) -> RunLimits {
+        RunLimits::from_budget(plan.options.budget.unwrap(), None)
     }
 
     #[test]

@@ -1,5 +1,5 @@
 use super::*;
-use crate::options::MEMORY_LIMIT;
+use crate::options::DEFAULT_BUFFER_LIMIT;
 use nodegauge_machine::TopologySource;
 
 fn machine(text: &str) -> Topology {
@@ -112,7 +112,7 @@ fn collectives(patterns: &[Pattern], memory_limit: u64) -> Result<MessagesPlan, 
 #[test]
 fn buffers_larger_than_memory_are_refused() {
     let gib = 1 << 30;
-    let plan = collectives(&[Pattern::Alltoall, Pattern::Bcast], MEMORY_LIMIT).unwrap();
+    let plan = collectives(&[Pattern::Alltoall, Pattern::Bcast], DEFAULT_BUFFER_LIMIT).unwrap();
     // Each of 128 ranks sends and receives 1 MiB for each of 128 ranks.
     assert_eq!((plan.buffer_bytes(), plan.notices.len()), (32 * gib, 0));
     assert!(plan.check_memory(Some(32 * gib)).is_ok() && plan.check_memory(None).is_ok());
@@ -124,7 +124,7 @@ fn buffers_larger_than_memory_are_refused() {
         "{error}"
     );
     // Only the receive buffer has a block per rank. The buffers of the other patterns hold one message.
-    let bytes = |pattern| collectives(&[pattern], MEMORY_LIMIT).unwrap().buffer_bytes();
+    let bytes = |pattern| collectives(&[pattern], DEFAULT_BUFFER_LIMIT).unwrap().buffer_bytes();
     assert_eq!(bytes(Pattern::Allgather), 129 * (128 << 20));
     assert_eq!(bytes(Pattern::Bcast), 2 * (128 << 20));
     assert_eq!(bytes(Pattern::Barrier), 0);

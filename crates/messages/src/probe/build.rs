@@ -4,7 +4,7 @@
 use crate::{GAUGE, MessagesError};
 use nodegauge_measure::{Failure, Notice, NoticeId};
 use nodegauge_toolchain::mpi::{Mpi, MpiAbi, MpiLibrary, MpiParts};
-use nodegauge_toolchain::{CompileLimits, Compiler, ProgramCache, ProgramReach, Scratch};
+use nodegauge_toolchain::{CompileLimits, Compiler, ProgramCache, ProgramReach, ScratchFolder};
 use std::borrow::Cow;
 use std::collections::hash_map::DefaultHasher;
 use std::fs::Permissions;
@@ -44,7 +44,7 @@ pub struct Probe {
     /// Notices on why the compiled probe was not cached, or why a cached probe is not used.
     pub notices: Vec<Notice>,
     /// Temporary folder of the executable; removed when this value is dropped.
-    _folder: Scratch,
+    _folder: ScratchFolder,
 }
 
 /// Returns the probe of an MPI for the hosts of `reach`: a cached or newly compiled probe, or the precompiled probe if
@@ -75,7 +75,7 @@ pub fn build(
         }
     };
     // Unlike the temporary folder, the cache folder is usually visible to other hosts.
-    let folder = Scratch::for_programs(cache.as_ref().ok().map(ProgramCache::path), reach)?;
+    let folder = ScratchFolder::for_programs(cache.as_ref().ok().map(ProgramCache::path), reach)?;
     let path = folder.path().join("messages-probe");
     let write = std::fs::write(&path, program)
         .and_then(|()| std::fs::set_permissions(&path, Permissions::from_mode(0o700)));
@@ -128,7 +128,7 @@ fn cached_or_compiled(
 
 /// Compiles the sources with a wrapper.
 fn compile(compiler: &Compiler, interrupted: &dyn Fn() -> bool) -> Result<Vec<u8>, MessagesError> {
-    let scratch = Scratch::new()?;
+    let scratch = ScratchFolder::new()?;
     for (name, text) in SOURCES {
         let path = scratch.path().join(name);
         std::fs::write(&path, text)

@@ -9,7 +9,7 @@ use crate::pattern::Pattern;
 use crate::probe::build::Probe;
 use crate::transport::{self, Fabric, RankJob};
 use nodegauge_machine::Topology;
-use nodegauge_measure::schedule::Limits;
+use nodegauge_measure::schedule::RunLimits;
 use nodegauge_measure::{Bytes, Failure, Observer, Seconds, legible, stats};
 use nodegauge_os::describe_exit_status;
 use nodegauge_toolchain::mpi::{LauncherKind, Mpi};
@@ -92,7 +92,7 @@ const START_PER_HOST: Duration = Duration::from_secs(1);
 const FORKED_TIMEOUT_FACTOR: u32 = 5;
 /// Time limit for programs that are supervised by their output: a week, so that the timeout for output always ends a
 /// start earlier.
-pub(crate) const UNLIMITED: Duration = Duration::from_secs(7 * 24 * 3600);
+pub(crate) const SUPERVISED_TIME_LIMIT: Duration = Duration::from_secs(7 * 24 * 3600);
 /// Maximum number of lines of error output in an error message.
 const LINES: usize = 4;
 /// Maximum size of the probe's output, in bytes per second of a size's time limit. The probe prints about ten thousand
@@ -147,7 +147,7 @@ pub(crate) struct Starter<'a> {
     pub topology: &'a Topology,
     pub options: &'a MessageOptions,
     /// Limits of the run; `None` if it has no budget.
-    pub limits: Option<Limits>,
+    pub limits: Option<RunLimits>,
 }
 
 /// Time without output of a program, from frequent checks. If this process was stopped, e.g. in a paused guest, the
@@ -276,12 +276,12 @@ impl Starter<'_> {
 
     /// Returns the options of one start, with its share of the time limit.
     pub(crate) fn start_options(&self, launch: &Launch) -> MessageOptions {
-        let size_limit = self.options.size_limit / self.start_count(launch);
-        MessageOptions { size_limit, ..self.options.clone() }
+        let size_time_limit = self.options.size_time_limit / self.start_count(launch);
+        MessageOptions { size_time_limit, ..self.options.clone() }
     }
 
     /// Returns the path of the probe; `None` for the built-in transport.
-    pub(crate) fn probe(&self) -> Option<&Path> {
+    pub(crate) fn probe_path(&self) -> Option<&Path> {
         match self.transport {
             MessageTransport::Mpi(_, probe) => Some(&probe.path),
             MessageTransport::BuiltIn(_) => None,
@@ -307,17 +307,17 @@ impl Starter<'_> {
                 if !mpi.launcher.binds {
                     own.extend(launch.binding());
                 }
-                self.program(launch, &program, &[probe.arguments.as_slice(), &own].concat())?
+                self.program_job(launch, &program, &[probe.arguments.as_slice(), &own].concat())?
             }
             MessageTransport::BuiltIn(fabric) => {
                 let order =
                     RankJob::from_launch(launch, fabric, self.options).ok_or_else(only_mpi)?;
                 let own = nodegauge_os::own_program().map_err(Failure::missing)?;
                 let command = CommandLine::new(own, []).with_arguments(order.arguments());
-                ProgramJob::new(command, UNLIMITED)
+                ProgramJob::new(command, SUPERVISED_TIME_LIMIT)
             }
         };
-        let seconds = self.options.size_limit.as_secs().saturating_add(1);
+        let seconds = self.options.size_time_limit.as_secs().saturating_add(1);
         let sizes = launch.size_count(self.options) as u64;
         let measured = seconds.saturating_mul(sizes).saturating_mul(OUTPUT_PER_SECOND);
         let output_limit = run.output_limit.saturating_add(measured);
@@ -325,7 +325,7 @@ impl Starter<'_> {
     }
 
     /// Returns the job that starts `program` on the ranks of `launch`.
-    pub(crate) fn program<'a>(
+    pub(crate) fn program_job<'a>(
         &'a self,
         launch: &'a Launch,
         program: &str,
@@ -334,7 +334,7 @@ impl Starter<'_> {
         let MessageTransport::Mpi(mpi, _) = self.transport else { return Err(only_mpi()) };
         let command = CommandLine::new(program, []).with_arguments(arguments.iter().cloned());
         let launch = launch.mpi_launch(&mpi.launcher, self.topology, mpi.launcher.refuses_root());
-        let mut run = ProgramJob::new(command, UNLIMITED).with_launcher(launch);
+        let mut run = ProgramJob::new(command, SUPERVISED_TIME_LIMIT).with_launcher(launch);
         // UCX prints its transport once, when it is initialized.
         if std::env::var_os(UCX_LOG_LEVEL).is_none() {
             run.environment.push((UCX_LOG_LEVEL.to_owned(), Some("info".to_owned())));
@@ -399,7 +399,7 @@ impl Starter<'_> {
 /// the user's budget is nearly used up.
 fn start_time(hosts: u32) -> Duration {
     let usual = START + START_PER_HOST * hosts;
-    nodegauge_os::helper_time(usual).max(usual / 4)
+    nodegauge_os::remaining_helper_time(usual).max(usual / 4)
 }
 
 /// Returns the error for a launch that the built-in transport does not support; plans never contain one.

@@ -5,7 +5,7 @@ use super::{RankJob, SizeOrder};
 use crate::job::protocol::{MAX_LOST_SHARE, SizeEnd};
 use nodegauge_exchange::{Participant, Route};
 use nodegauge_measure::interference::ThreadCounts;
-use nodegauge_measure::stats::{self, Better, Summary};
+use nodegauge_measure::stats::{self, BetterDirection, Summary};
 use std::fmt::Write;
 use std::io;
 use std::time::Instant;
@@ -204,8 +204,8 @@ impl Timing<'_, '_, '_> {
 
 /// True if the uncertainty of the median is at most half a percent.
 fn is_stable(samples: &[f64]) -> bool {
-    let summary =
-        Summary::from_samples(samples, Better::Lower).filter(|_| samples.len() >= MIN_SAMPLES);
+    let summary = Summary::from_samples(samples, BetterDirection::Lower)
+        .filter(|_| samples.len() >= MIN_SAMPLES);
     let interval = summary.and_then(|summary| summary.ci95);
     interval.is_some_and(|[low, high]| high - low <= STABLE * stats::median(samples))
 }

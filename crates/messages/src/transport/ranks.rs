@@ -3,15 +3,15 @@
 use super::{Fabric, RankJob, measure};
 use crate::pattern::{Participants, Pattern};
 use nodegauge_exchange::{
-    ConnectedLink, Link, MessageBuffer, MessageOperation, Participant, Route, Segment, SharedLink,
-    SharedWord,
+    ConnectedLink, MessageBuffer, MessageOperation, Participant, RankLink, Route, Segment,
+    SharedLink, SharedWord,
 };
 use nodegauge_machine::CpuId;
 use nodegauge_measure::Failure;
 use nodegauge_os::{allow_memory_reads, end_with_parent, read_process_memory, wait_without_limit};
-use nodegauge_placement::cpus::ranges;
+use nodegauge_placement::cpus::format_ranges;
 use nodegauge_placement::{RankPlace, pin};
-use nodegauge_team::{Interrupt, ranks};
+use nodegauge_team::{InterruptCheck, ranks};
 use std::error::Error;
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -39,7 +39,7 @@ pub fn serve(order: &str) -> Result<(), Failure> {
         places.push(RankPlace::single_thread(rank, cpus.iter().map(|cpu| CpuId(*cpu)).collect()));
     }
     // The parent checks rarely, so that it does not disturb its ranks.
-    let interrupt = Interrupt::never().every(CHECK_RANKS);
+    let interrupt = InterruptCheck::never().every(CHECK_RANKS);
     ranks::run_single_threaded(&places, interrupt, |member| {
         let mut rank = Rank { segment: &segment, order: &order, rank: member.index };
         rank.work().map_err(|error| error.to_string())
@@ -106,7 +106,7 @@ impl Rank<'_> {
                 let process = std::process::id();
                 let first = if *rank == 0 { "nodegauge-messages 1\n" } else { "" };
                 let host = if host.is_empty() { "localhost" } else { host };
-                say(&format!("{first}rank {rank} {process} {} {host}\n", ranges(&cpus)))?;
+                say(&format!("{first}rank {rank} {process} {} {host}\n", format_ranges(&cpus)))?;
             }
             self.segment.wait_for_members(&everybody);
         }
@@ -131,12 +131,12 @@ impl Rank<'_> {
                     may_lend,
                     route: Route::Ring,
                 };
-                self.sizes(members, Link::Shared(shared))
+                self.sizes(members, RankLink::Shared(shared))
             }
             Fabric::Tcp => {
                 let connected =
                     ConnectedLink::new(self.connect(members, index < half, partner)?)?;
-                self.sizes(members, Link::Connected(connected))
+                self.sizes(members, RankLink::Connected(connected))
             }
         }
     }
@@ -178,10 +178,10 @@ impl Rank<'_> {
         })
     }
 
-    fn sizes(&self, members: &[usize], mut link: Link<'_>) -> Worked {
+    fn sizes(&self, members: &[usize], mut link: RankLink<'_>) -> Worked {
         for (name, sizes) in &self.order.patterns {
             let pattern: Pattern = name.parse()?;
-            let pairs = match pattern.row().participants {
+            let pairs = match pattern.properties().participants {
                 Participants::Pairs => members.len() / 2,
                 _ => 1,
             };
@@ -192,7 +192,7 @@ impl Rank<'_> {
                 rank: self.rank,
                 members,
                 operation: pattern_operation(pattern),
-                simultaneous_start: pattern.row().participants == Participants::Pairs,
+                simultaneous_start: pattern.properties().participants == Participants::Pairs,
                 window: self.order.window,
                 timed_separately: self.order.each,
                 link: &mut link,

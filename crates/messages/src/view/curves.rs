@@ -4,8 +4,8 @@ use super::{ShownFigure, distance, evidence};
 use crate::config::LowerBoundConfig;
 use crate::pattern::Pattern;
 use nodegauge_gauge::view::{
-    Block, Chart, ChartSeries, ColumnList, ColumnUnit, Guide, Picture, Scale, Section, Table,
-    TableCell, distinct, group_by_key,
+    AxisQuantity, Block, Chart, ChartSeries, ColumnList, ColumnUnit, Guide, Picture, Section,
+    Table, TableCell, distinct, group_by_key,
 };
 use nodegauge_measure::record::Category;
 use nodegauge_measure::{Bytes, Fraction, Unit};
@@ -147,14 +147,15 @@ fn picture(
     if series.iter().all(|series| series.dots.len() < 2) {
         return None;
     }
-    let y = if unit == Unit::Seconds { Scale::Microseconds } else { Scale::Rate(unit) };
+    let y =
+        if unit == Unit::Seconds { AxisQuantity::Microseconds } else { AxisQuantity::Rate(unit) };
     // Size from which a message waits for its receiver.
     let mut by_mpi = own.iter().filter(|f| !f.is_own());
     let eager = by_mpi.find_map(|f| f.config.curve.as_ref()?.rendezvous());
     let guides = eager.map(|(at, _)| Guide::x(at as f64, format!("eager below {}", Bytes(at))));
     let chart = Chart {
         names: ["message size", ""],
-        x: Scale::Bytes,
+        x: AxisQuantity::Bytes,
         y,
         series,
         guides: guides.into_iter().collect(),
@@ -266,7 +267,7 @@ fn over_sizes<'c>(
 /// Returns the table with a row for each size of these patterns. Columns that do not fit a narrow terminal are left
 /// out.
 fn table(columns: &SizeColumns<'_>, own: &[&ShownFigure<'_>], patterns: &[&str]) -> Table {
-    columns.table(sizes(own, patterns)).optional(&OPTIONAL)
+    columns.table(sizes(own, patterns)).with_optional_columns(&OPTIONAL)
 }
 
 fn latencies(own: &[&ShownFigure<'_>]) -> Option<Table> {
@@ -323,7 +324,7 @@ fn rates(own: &[&ShownFigure<'_>]) -> Option<Table> {
         let rate = at(own, first, UNIT.unit(), *size).and_then(|figure| figure.m.value);
         rate.map_or_else(TableCell::default, |rate| TableCell::bar(Fraction(rate / max)))
     });
-    Some(table(&columns, own, &there).longest_bar(BAR))
+    Some(table(&columns, own, &there).with_max_bar_length(BAR))
 }
 
 fn collectives(own: &[&ShownFigure<'_>]) -> Option<Table> {
@@ -339,14 +340,14 @@ mod tests {
     use crate::GAUGE;
     use crate::config::{MessageConfig, MpiConfig};
     use nodegauge_gauge::view::Drawing;
-    use nodegauge_measure::record::{Measurement, Quoted};
+    use nodegauge_measure::record::{Measurement, QuotedStatistic};
 
     #[test]
     fn library_has_one_colour_on_all_charts() {
         let figure = |category, pattern: &str, unit| {
             Measurement::new(GAUGE, "mpi", pattern, unit)
-                .category(category)
-                .value(Quoted::Median, 1.0)
+                .with_category(category)
+                .with_value(QuotedStatistic::Median, 1.0)
         };
         // Only the latency of the transport and only the bandwidth of the MPI come first in their charts.
         let own = figure(Category::Transport, "latency", Unit::Seconds);
@@ -376,8 +377,8 @@ mod tests {
     fn many_curves_are_split_into_one_chart_per_pattern() {
         let figure = |category, pattern: &str| {
             Measurement::new(GAUGE, "mpi", pattern, Unit::Seconds)
-                .category(category)
-                .value(Quoted::Median, 1e-6)
+                .with_category(category)
+                .with_value(QuotedStatistic::Median, 1e-6)
         };
         let patterns = ["latency", "multi_lat"];
         let by_mpi = patterns.map(|pattern| figure(Category::Variant, pattern));
@@ -420,7 +421,7 @@ mod tests {
     fn mpi_and_built_in_transport_have_separate_curves() {
         let figure = |category, seconds| {
             let m = Measurement::new(GAUGE, "mpi", "latency", Unit::Seconds);
-            m.category(category).value(Quoted::Median, seconds)
+            m.with_category(category).with_value(QuotedStatistic::Median, seconds)
         };
         let by_mpi = figure(Category::Variant, 200e-9);
         let own = figure(Category::Transport, 80e-9);

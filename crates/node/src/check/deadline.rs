@@ -16,7 +16,7 @@ pub(super) struct Deadline(pub(super) Instant);
 
 impl Deadline {
     /// Returns the time until all work must have ended, [`MARGIN`] before the deadline; zero afterwards.
-    pub(super) fn left(self) -> Duration {
+    pub(super) fn remaining_time(self) -> Duration {
         self.0.saturating_duration_since(Instant::now()).saturating_sub(MARGIN)
     }
 }

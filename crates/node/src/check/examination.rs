@@ -16,7 +16,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Name of the hidden command that examines the node and prints the [`Examination`] as JSON. Its argument is the time
 /// of the last check, in seconds since 1970.
-pub const EXAMINE_NODE: &str = "examine-node";
+pub const EXAMINE_NODE_COMMAND: &str = "examine-node";
 /// Name of rasdaemon as a source of hardware errors.
 pub(super) const RASDAEMON: &str = "rasdaemon";
 
@@ -65,7 +65,7 @@ impl Examination {
     }
 
     /// Returns a remark if other programs use the node.
-    pub(super) fn other_load(&self) -> Option<Remark> {
+    pub(super) fn other_load_remark(&self) -> Option<Remark> {
         let conditions = check::judge_findings(&self.findings, OTHER_LOAD);
         conditions.into_iter().find(|remark| remark.reason == BUSY)
     }
@@ -83,9 +83,9 @@ impl Examination {
             .map_err(|cause| not_examined(format!("cannot find nodegauge: {cause}")))?;
         let since = since.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
         let since = since.map_or(0, |since| since.as_secs()).to_string();
-        let words = [EXAMINE_NODE.to_owned(), since];
+        let words = [EXAMINE_NODE_COMMAND.to_owned(), since];
         let command = CommandLine::new(this, words);
-        let limit = deadline.left();
+        let limit = deadline.remaining_time();
         let ended = nodegauge_toolchain::run(&Job::new(command, limit), &|| signals.is_received())
             .map_err(|cause| not_examined(Failure::from(cause).single_line()))?;
         match ended.end {

@@ -1,7 +1,7 @@
 //! Measurements of a check: commands of nodegauge that run as child processes. A command is repeated if one of its
 //! figures is below the bound, or if it cannot exclude a loss worth acting on.
 
-use super::sizing::{DataSize, SizedData, SizingProbe, probe};
+use super::sizing::{DataSize, SizedData, SizingProbeResult, probe};
 use super::{Check, Examination, unknown};
 use crate::started::{command_job, run_for_record};
 use nodegauge_arena::names::LATENCY;
@@ -66,7 +66,7 @@ impl Check<'_> {
         let probed = is_sized.then(|| probe(&examination.machine, self.deadline)).flatten();
         let measured_cache = probed.and_then(|probed| probed.cache);
         let machine = Machine { measured_cache, ..examination.machine.clone() };
-        let whole = self.deadline.left().saturating_sub(GRACE);
+        let whole = self.deadline.remaining_time().saturating_sub(GRACE);
         self.own_runs = self.trusted_history();
         let mut failed = Vec::new();
         let mut measured: Vec<(&Part, DataSize)> = Vec::new();
@@ -83,9 +83,12 @@ impl Check<'_> {
             }
             let budget = whole.mul_f64(part.share).saturating_sub(OVERHEAD).max(MIN_BUDGET);
             let others: f64 = parts[at + 1..].iter().map(|later| later.share).sum();
-            let max = self.deadline.left().saturating_sub(GRACE + OVERHEAD + whole.mul_f64(others));
+            let max = self
+                .deadline
+                .remaining_time()
+                .saturating_sub(GRACE + OVERHEAD + whole.mul_f64(others));
             let size = match (part.sized(), probed) {
-                (Some(what), Some(SizingProbe { rates, .. })) => {
+                (Some(what), Some(SizingProbeResult { rates, .. })) => {
                     let reference = part.test.and_then(|test| self.reference_size(test));
                     DataSize::new(what, reference, &machine, &rates, max)
                 }
@@ -102,7 +105,7 @@ impl Check<'_> {
             measured.into_iter().filter(|(part, _)| self.has_low_figure(part)).collect();
         for (at, (part, size)) in again.iter().enumerate() {
             let rest = (again.len() - at) as u32;
-            let left = self.deadline.left().saturating_sub(GRACE) / rest;
+            let left = self.deadline.remaining_time().saturating_sub(GRACE) / rest;
             // The repetition takes as long as the first measurement if the remaining time permits.
             let budget = left.saturating_sub(OVERHEAD).min(whole.mul_f64(part.share));
             if budget < MIN_BUDGET || self.signals.is_received() {
@@ -114,7 +117,7 @@ impl Check<'_> {
         }
         let findings = [&examination.findings[..], &self.findings].concat();
         let cause = check::likely_cause(self.group.as_ref(), &examination.machine, &findings);
-        let low_clock = self.clock.as_ref().filter(|clock| clock.is_below());
+        let low_clock = self.clock.as_ref().filter(|clock| clock.is_worse_than_bound());
         let cause = cause.or_else(|| low_clock.map(|clock| clock.key.short_name().to_owned()));
         let remarks = self.figures.iter().filter_map(|figure| figure.remark(cause.as_deref()));
         // A bad figure is reported before its causes, i.e. before the clock and the parts.
@@ -155,7 +158,7 @@ impl Check<'_> {
 
     /// Runs a command and returns its record.
     fn record(&mut self, part: &Part, size: DataSize, budget: Duration) -> Result<Record, Remark> {
-        let limit = self.deadline.left().saturating_sub(GRACE);
+        let limit = self.deadline.remaining_time().saturating_sub(GRACE);
         if limit < MIN_BUDGET {
             return Err(unknown("deadline", format!("no time for {}", part.words.join(" "))));
         }
@@ -172,7 +175,7 @@ impl Check<'_> {
         let record = match run_for_record(&command, &job, &self.signals, self.caller) {
             Ok(Some(record)) => record,
             Ok(None) => return Err(unknown("interrupted", "nothing was measured")),
-            Err(_) if self.deadline.left() <= GRACE => {
+            Err(_) if self.deadline.remaining_time() <= GRACE => {
                 let text = format!("{} did not end in time", part.words.join(" "));
                 return Err(unknown("deadline", text));
             }
@@ -191,7 +194,7 @@ impl Check<'_> {
     /// Adds the figures of a record to the figures of the check.
     fn add(&mut self, record: &Record, size: DataSize, examination: &Examination) {
         let selection = self.caller.headlines();
-        for figure in selection.record_figures(record) {
+        for figure in selection.figures_in_record(record) {
             let known = self.figures.iter_mut().find(|checked| checked.key == figure.key);
             if let Some(checked) = known {
                 checked.measured.push(figure);
@@ -199,7 +202,7 @@ impl Check<'_> {
             }
             let key = figure.key.clone();
             let bound = self.bound(&figure, &key.test, &record.id, examination, |run| {
-                selection.record_figures(run)
+                selection.figures_in_record(run)
             });
             self.figures.push(CheckedFigure {
                 key,

@@ -1,7 +1,7 @@
 //! Report of a check: the verdict, with all remarks and notes. It has the form of the JSON document.
 
 use super::Check;
-use nodegauge_analysis::slow::power::MeasuredNodes;
+use nodegauge_analysis::slow::power::NeededMeasurements;
 use nodegauge_fleet::check::{self, CheckedFigure, NodeVerdict, Remark};
 use nodegauge_measure::record::{self, EventCount};
 use nodegauge_measure::{Fraction, Unit};
@@ -60,7 +60,7 @@ pub struct ReportedFigure {
     pub loss_sought: Option<Fraction>,
     /// Number of measurements with which this loss would be found; `null` if it is already found, or if no number of
     /// measurements would be sufficient.
-    pub needed: Option<MeasuredNodes>,
+    pub needed: Option<NeededMeasurements>,
     /// Best measurement on a scale where higher is better: the value of a rate, the inverse of a time.
     #[serde(skip)]
     pub score: Option<f64>,
@@ -119,7 +119,8 @@ impl Check<'_> {
                 shares.push(format!("{} {}", figure.key, share.in_compact_percent()));
             }
         }
-        let found = self.figures.iter().chain(&self.clock).filter_map(CheckedFigure::loss_found);
+        let found =
+            self.figures.iter().chain(&self.clock).filter_map(CheckedFigure::detectable_loss);
         let found = found.map(|loss| loss.0).reduce(f64::max);
         let found = found.map_or(String::new(), |loss| {
             format!("; would find a loss of {}", Fraction(loss).rounded_up().in_compact_percent())

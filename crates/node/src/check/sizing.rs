@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 /// Name of the hidden command that measures the rates of first touch and of later passes, and prints the
-/// [`SizingProbe`] as JSON. Its argument is the number of threads.
-pub const MEASURE_TOUCH: &str = "measure-touch";
+/// [`SizingProbeResult`] as JSON. Its argument is the number of threads.
+pub const MEASURE_TOUCH_COMMAND: &str = "measure-touch";
 /// Size of a cache line, bytes.
 const LINE: u64 = 64;
 /// Divisor of the available memory that gives the maximum memory of the probe.
@@ -29,7 +29,7 @@ const ARRAYS: f64 = 3.0;
 
 /// Measured properties of the memory, from which the sizes are chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct SizingProbe {
+pub struct SizingProbeResult {
     /// Rates of first touch and of later passes.
     pub rates: TouchRates,
     /// Capacity of the last-level caches; `None` if it is unknown.
@@ -37,20 +37,22 @@ pub struct SizingProbe {
 }
 
 /// Runs the probe in a child process; returns `None` if it fails.
-pub(super) fn probe(machine: &Machine, deadline: Deadline) -> Option<SizingProbe> {
+pub(super) fn probe(machine: &Machine, deadline: Deadline) -> Option<SizingProbeResult> {
     let program = nodegauge_os::own_program().ok()?;
     let block = TouchRates::BLOCK;
     let max = machine.memory.available.unwrap_or(block.0) / MEMORY_DIVISOR / block.0;
     let threads = u64::from(machine.processor.threads).clamp(1, max.max(1));
-    let words = [MEASURE_TOUCH.to_owned(), threads.to_string()];
-    let job = Job::new(CommandLine::new(program, words), deadline.left().min(MAX_PROBE_TIME));
+    let words = [MEASURE_TOUCH_COMMAND.to_owned(), threads.to_string()];
+    let job =
+        Job::new(CommandLine::new(program, words), deadline.remaining_time().min(MAX_PROBE_TIME));
     let ended = nodegauge_toolchain::run(&job, &|| false).ok()?;
     match ended.end {
         ChildEnd::Exited(_) => serde_json::from_str(&ended.stdout).ok(),
         // The probe was killed, i.e. even one thread could not touch its blocks in time.
-        ChildEnd::Killed(_) => {
-            Some(SizingProbe { rates: TouchRates::from_block_time(MAX_PROBE_TIME), cache: None })
-        }
+        ChildEnd::Killed(_) => Some(SizingProbeResult {
+            rates: TouchRates::from_block_time(MAX_PROBE_TIME),
+            cache: None,
+        }),
     }
 }
 
@@ -69,7 +71,7 @@ impl SizedData {
         if self == Self::Arrays {
             return stream_rule::min_array_bytes(machine);
         }
-        Some(memory_working_set(stream_rule::last_level_cache(machine)))
+        Some(memory_working_set(stream_rule::last_level_cache_capacity(machine)))
     }
 
     /// Returns the minimum time of a measurement with this size. `caches` is the capacity of the last-level caches.
@@ -123,7 +125,8 @@ impl DataSize {
         rates: &TouchRates,
         max: Duration,
     ) -> Self {
-        let caches = stream_rule::last_level_cache(machine).bytes().unwrap_or(Bytes(u64::MAX));
+        let caches =
+            stream_rule::last_level_cache_capacity(machine).bytes().unwrap_or(Bytes(u64::MAX));
         let usual = what.usual(machine);
         let reference = reference.map(Bytes);
         if let Some(size) = reference.filter(|size| what.time(*size, caches, rates) <= max) {

@@ -164,7 +164,7 @@ impl Vetting {
         );
         let mut refused = BTreeSet::new();
         let interrupted = || signals.is_received();
-        let wait = collection.wait().every(POLL_INTERVAL).unless(&interrupted);
+        let wait = collection.deadline_wait().every(POLL_INTERVAL).unless(&interrupted);
         collection.poll_each(&wait, |rank| Ok(self.take(rank as u32, &mut refused, outputs)))?;
         if let Some(signal) = signals.received_signal() {
             return Ok(CommandEnd::Signal(signal));

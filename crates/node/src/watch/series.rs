@@ -2,7 +2,7 @@
 
 use super::WatchRequest;
 use humantime::format_duration;
-use nodegauge_gauge::Site;
+use nodegauge_gauge::MeasuredNode;
 use nodegauge_gauge::view::sentence;
 use nodegauge_history::LabelledRuns;
 use nodegauge_measure::quantity::count_in_words;
@@ -24,7 +24,7 @@ impl SampleSeries {
     /// Returns the saved series to continue, or a new one.
     ///
     /// Fails if the history cannot be opened, or if the series has already ended.
-    pub(super) fn new(request: &WatchRequest, site: &Site) -> Result<Self, Failure> {
+    pub(super) fn new(request: &WatchRequest, site: &MeasuredNode) -> Result<Self, Failure> {
         let now = SystemTime::now();
         let named = request.labels.first();
         let key = named.map_or(LABEL, |(key, _)| key.as_str());
@@ -55,7 +55,7 @@ impl SampleSeries {
     /// Describes the series for the first line of the output.
     pub(super) fn in_words(&self, request: &WatchRequest) -> String {
         let (key, value) = &self.labels[0];
-        let end = record::rfc3339(self.start + request.duration).unwrap_or_default();
+        let end = record::format_rfc3339(self.start + request.duration).unwrap_or_default();
         let end = sentence::start_minute(&end);
         let goes_on = match self.samples {
             0 => String::new(),

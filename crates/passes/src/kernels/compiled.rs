@@ -1,6 +1,6 @@
 //! Loops in shared objects that a compiler of this system has built from `crates/kernels/probes/kernels.c`.
 
-use super::{Element, Kernel, LoopArgs, SideBySide, Stores};
+use super::{Element, Kernel, LoopArgs, SideBySidePages, Stores};
 use libloading::Library;
 use nodegauge_toolchain::code::CodeProperties;
 use nodegauge_toolchain::{CommandLine, Compiler};
@@ -9,12 +9,12 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 /// Macro of `crates/kernels/probes/kernels.c` that sets how many pages a loop traverses side by side.
-pub const PAGES: &str = "PAGES";
+pub const PAGES_MACRO: &str = "PAGES";
 
 /// Returns the number of pages that kernels built with a compiler command traverse side by side; `None` for plain
 /// loops.
 pub fn side_by_side(command: &CommandLine) -> Option<u8> {
-    command.macro_value(PAGES)?.parse().ok().and_then(SideBySide::new)?.above_one()
+    command.macro_value(PAGES_MACRO)?.parse().ok().and_then(SideBySidePages::new)?.above_one()
 }
 
 /// Type of the functions in `crates/kernels/probes/kernels.c`; the arguments are the arrays, the number of

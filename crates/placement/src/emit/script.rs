@@ -4,7 +4,7 @@
 //! braces of places need quotes. `job` writes job scripts; `rank` writes the code by which a process determines its
 //! rank.
 
-use super::{OpenMpi, OpenMpiVersion, RankSettings, device_variables, rank_variable};
+use super::{OpenMpiOptions, OpenMpiVersion, RankSettings, device_variables, rank_variable};
 use crate::numa::MemoryPolicy;
 use crate::ranks::{RankPlace, RankPlan};
 use nodegauge_machine::Topology;
@@ -32,7 +32,7 @@ pub struct EmittedRanks<'a> {
 
 impl<'a> EmittedRanks<'a> {
     /// Returns the ranks of a single node.
-    pub fn node_ranks(plan: &'a RankPlan, topology: &'a Topology) -> Self {
+    pub fn single_numa_node(plan: &'a RankPlan, topology: &'a Topology) -> Self {
         Self { plan, topology, nodes: None }
     }
 
@@ -90,7 +90,7 @@ pub fn omp(job: &EmittedRanks<'_>) -> String {
     if plan.ranks.iter().any(|place| place.memory != MemoryPolicy::Default) {
         text.push_str("# memory policy: not available as an OpenMP variable; see --emit numactl\n");
     }
-    let own = plan.ranks.iter().map(super::omp).enumerate();
+    let own = plan.ranks.iter().map(super::omp_variables).enumerate();
     let each: Vec<_> =
         own.map(|(rank, words)| [words, device_variables(plan, rank)].concat()).collect();
     match each.as_slice() {
@@ -155,7 +155,7 @@ pub fn openmpi(job: &EmittedRanks<'_>) -> String {
 }
 
 fn openmpi_commands(job: &EmittedRanks<'_>) -> String {
-    let as_root = format!("[ \"$(id -u)\" -ne 0 ] || set -- {} \"$@\"\n", OpenMpi::AS_ROOT);
+    let as_root = format!("[ \"$(id -u)\" -ne 0 ] || set -- {} \"$@\"\n", OpenMpiOptions::AS_ROOT);
     if job.node_count() > 1 {
         let args =
             format!("-np {} --map-by ppr:{}:node --bind-to none", job.total(), job.per_node());
@@ -163,7 +163,7 @@ fn openmpi_commands(job: &EmittedRanks<'_>) -> String {
         return format!("{code}{as_root}exec \"${{MPIRUN:-mpirun}}\" {args} \"$@\"\n");
     }
     let versions = [OpenMpiVersion::V5, OpenMpiVersion::V4];
-    let [v5, v4] = versions.map(|version| super::openmpi(job.plan, job.topology, version));
+    let [v5, v4] = versions.map(|version| super::openmpi_options(job.plan, job.topology, version));
     let mut text = wrapped(job.plan, LauncherKind::OpenMpi);
     text.push_str("mpirun=${MPIRUN:-mpirun}\n");
     text.push_str(&as_root);
@@ -193,7 +193,7 @@ fn mpich_commands(job: &EmittedRanks<'_>) -> String {
         let args = format!("-np {} -ppn {} -bind-to none", job.total(), job.per_node());
         (with_rank_code(job), args)
     } else {
-        (wrapped(job.plan, LauncherKind::Hydra), super::mpich(job.plan).join(" "))
+        (wrapped(job.plan, LauncherKind::Hydra), super::mpich_options(job.plan).join(" "))
     };
     format!("{code}exec \"${{MPIRUN:-mpirun}}\" {args} \"$@\"\n")
 }
@@ -202,14 +202,15 @@ fn mpich_commands(job: &EmittedRanks<'_>) -> String {
 fn rank_command(plan: &RankPlan, rank: usize, place: &RankPlace, quote: char) -> String {
     let variables = [super::rank_thread_variables(place), device_variables(plan, rank)].concat();
     let environment = env_words(&variables, quote);
-    let words: String = super::numactl(place).iter().map(|word| format!("{word} ")).collect();
+    let words: String =
+        super::numactl_prefix(place).iter().map(|word| format!("{word} ")).collect();
     format!("env {environment}{words}\"$@\"")
 }
 
 /// Returns a script for Slurm, which must be run in an allocation of whole nodes or outside any allocation. The
 /// numbers of CPUs and NUMA nodes apply to the tasks of each node, in order.
 pub fn slurm(job: &EmittedRanks<'_>) -> String {
-    let args = super::slurm(job.plan, job.node_count()).join(" ");
+    let args = super::slurm_options(job.plan, job.node_count()).join(" ");
     let wrapped = wrapped(job.plan, LauncherKind::Slurm);
     let node = if job.node_count() > 1 { "its nodes" } else { "the node" };
     let remark = format!("the job must have {node} to itself (--exclusive)\n# {RUN}");

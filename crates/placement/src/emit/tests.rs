@@ -1,5 +1,5 @@
 use super::*;
-use crate::ranks::{LecturePolicy, RankMap, RankRequest, plan_ranks};
+use crate::ranks::{RankMap, RankPolicy, RankRequest, plan_ranks};
 use crate::tests::{T2K, machine};
 use std::num::NonZeroU32;
 use std::sync::LazyLock;
@@ -12,7 +12,7 @@ fn planned(description: &str, request: &RankRequest) -> RankPlan {
 fn t2k(policy: u8) -> RankPlan {
     let request = RankRequest {
         ranks: 4,
-        policy: LecturePolicy::new(policy),
+        policy: RankPolicy::new(policy),
         map: Some(RankMap::Spread),
         ..RankRequest::default()
     };
@@ -40,7 +40,7 @@ fn hybrid(description: &str) -> RankPlan {
 fn openmp_variables_list_places_of_threads() {
     let rank = &hybrid(T2K).ranks[1];
     assert_eq!(
-        omp(rank),
+        omp_variables(rank),
         [
             ("OMP_NUM_THREADS", "2".to_owned()),
             ("OMP_PLACES", "{4},{5}".to_owned()),
@@ -53,15 +53,15 @@ fn openmp_variables_list_places_of_threads() {
         cpus: "{0-3,8}".parse().ok(),
         ..RankRequest::default()
     };
-    assert_eq!(omp(&planned(T2K, &shared).ranks[0])[1].1, "{0:4,8}");
+    assert_eq!(omp_variables(&planned(T2K, &shared).ranks[0])[1].1, "{0:4,8}");
     let mixed = RankRequest { threads: Some(3), cpus: "5,4,5".parse().ok(), ..shared };
-    assert_eq!(omp(&planned(T2K, &mixed).ranks[0])[1].1, "{5},{4},{5}");
-    assert_eq!(omp(&t2k(5).ranks[0])[1], ("OMP_PROC_BIND", "false".to_owned()));
+    assert_eq!(omp_variables(&planned(T2K, &mixed).ranks[0])[1].1, "{5},{4},{5}");
+    assert_eq!(omp_variables(&t2k(5).ranks[0])[1], ("OMP_PROC_BIND", "false".to_owned()));
 }
 
 #[test]
 fn numactl_options_match_policy() {
-    let command = |policy| numactl(&t2k(policy).ranks[2]).join(" ");
+    let command = |policy| numactl_prefix(&t2k(policy).ranks[2]).join(" ");
     assert_eq!(command(0), "");
     assert_eq!(command(1), "numactl --physcpubind=4-7 --interleave=0-1");
     assert_eq!(command(2), "numactl --physcpubind=4-7 --interleave=1");
@@ -76,8 +76,8 @@ fn rank_file_numbering_depends_on_open_mpi_version() {
     let text = "Package:2 NUMANode:1 Core:2 PU:2(indexes=0,4,1,5,2,6,3,7)";
     let topology = machine(text);
     let plan = hybrid(text);
-    let v4 = openmpi(&plan, &topology, OpenMpiVersion::V4);
-    let v5 = openmpi(&plan, &topology, OpenMpiVersion::V5);
+    let v4 = openmpi_options(&plan, &topology, OpenMpiVersion::V4);
+    let v5 = openmpi_options(&plan, &topology, OpenMpiVersion::V5);
     assert_eq!(
         v4.rankfile.as_deref(),
         Some("rank 0=localhost slot=0-1\nrank 1=localhost slot=2-3\n")
@@ -94,26 +94,26 @@ fn rank_file_numbering_depends_on_open_mpi_version() {
         v5.args("F").join(" "),
         "-np 2 --map-by rankfile:file=F:hwtcpus --bind-to hwthread:overload-allowed"
     );
-    let free = openmpi(&t2k(5), &machine(T2K), OpenMpiVersion::V4);
+    let free = openmpi_options(&t2k(5), &machine(T2K), OpenMpiVersion::V4);
     assert_eq!(free.rankfile, None);
     assert_eq!(free.args("").join(" "), "-np 4 --bind-to none --oversubscribe");
 }
 
 #[test]
 fn hydra_binding_lists_cpus_of_each_rank() {
-    assert_eq!(mpich(&hybrid(T2K)).join(" "), "-np 2 -bind-to user:0+1,4+5");
-    assert_eq!(mpich(&t2k(0)).join(" "), "-np 4 -bind-to none");
+    assert_eq!(mpich_options(&hybrid(T2K)).join(" "), "-np 2 -bind-to user:0+1,4+5");
+    assert_eq!(mpich_options(&t2k(0)).join(" "), "-np 4 -bind-to none");
 }
 
 #[test]
 fn srun_binding_uses_numbers_or_masks() {
     let one = "--nodes=1 --ntasks=4 --cpus-per-task=1 --cpu-bind=";
     assert_eq!(
-        slurm(&t2k(3), 1).join(" "),
+        slurm_options(&t2k(3), 1).join(" "),
         one.to_owned() + "mask_cpu:0xf,0xf,0xf0,0xf0 --mem-bind=map_mem:0,0,1,1"
     );
-    assert_eq!(slurm(&t2k(5), 1).join(" "), one.to_owned() + "none");
-    assert_eq!(slurm(&t2k(1), 1).join(" "), one.to_owned() + "mask_cpu:0xf,0xf,0xf0,0xf0");
+    assert_eq!(slurm_options(&t2k(5), 1).join(" "), one.to_owned() + "none");
+    assert_eq!(slurm_options(&t2k(1), 1).join(" "), one.to_owned() + "mask_cpu:0xf,0xf,0xf0,0xf0");
     // Slurm has no options for interleaved and local memory, so that numactl sets these policies.
     assert_eq!(rank_settings(&t2k(5), LauncherKind::Slurm)[0].prefix, ["numactl", "--localalloc"]);
     assert_eq!(
@@ -123,7 +123,7 @@ fn srun_binding_uses_numbers_or_masks() {
     assert!(rank_settings(&t2k(3), LauncherKind::Slurm)[0].prefix.is_empty());
     let own = RankRequest { ranks: 2, ..RankRequest::default() };
     assert_eq!(
-        slurm(&planned(T2K, &own), 1).join(" "),
+        slurm_options(&planned(T2K, &own), 1).join(" "),
         "--nodes=1 --ntasks=2 --cpus-per-task=1 --cpu-bind=map_cpu:0,8"
     );
     assert_eq!(hex_mask([0, 5, 64]), "0x10000000000000021");

@@ -5,14 +5,14 @@ use crate::{CpuList, cpus};
 use nodegauge_measure::SyntaxError;
 
 /// Name of the variable.
-pub(super) const GOMP: &str = "GOMP_CPU_AFFINITY";
+pub(super) const GOMP_VARIABLE: &str = "GOMP_CPU_AFFINITY";
 const EXAMPLE: &str = "GOMP_CPU_AFFINITY='0 3 1-2 4-15:2'";
 
 /// Returns one place for each CPU of the list.
-pub(super) fn places(text: &str) -> Result<PlacesSpec, SyntaxError> {
-    let list: CpuList = super::parsed(&with_commas(text), GOMP, EXAMPLE)?;
+pub(super) fn parse_places(text: &str) -> Result<PlacesSpec, SyntaxError> {
+    let list: CpuList = super::parsed(&with_commas(text), GOMP_VARIABLE, EXAMPLE)?;
     let places = list.entries().iter().map(|cpus| format!("{{{}}}", cpus::join_with_commas(cpus)));
-    super::parsed(&cpus::join_with_commas(places), GOMP, EXAMPLE)
+    super::parsed(&cpus::join_with_commas(places), GOMP_VARIABLE, EXAMPLE)
 }
 
 /// Returns the list with commas instead of the blanks between entries; no character changes its position.
@@ -44,11 +44,11 @@ mod tests {
             ("4-8:2", "{4},{6},{8}"),
         ] {
             let expected: PlacesSpec = words.parse().unwrap();
-            assert_eq!(places(text).unwrap(), expected, "{text}");
+            assert_eq!(parse_places(text).unwrap(), expected, "{text}");
         }
         for (text, at) in [("x", 0), ("0 x", 2), ("3-1", 2)] {
-            let error = places(text).unwrap_err();
-            assert_eq!((error.what, error.at), (GOMP, at), "{text}");
+            let error = parse_places(text).unwrap_err();
+            assert_eq!((error.what, error.at), (GOMP_VARIABLE, at), "{text}");
         }
     }
 }

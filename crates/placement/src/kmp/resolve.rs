@@ -6,7 +6,7 @@
 //! ignored if every object of the level above contains only one object of this level.
 
 use super::{Granularity, KmpAffinity, KmpKind, KmpNumbers, KmpOrder, ProcItem, RESPECT};
-use crate::cpus::{self, UsableCpus};
+use crate::cpus::{self, CpuLookup};
 use crate::error::PlacementError;
 use nodegauge_machine::topology::HardwareThread;
 use nodegauge_machine::{CpuId, Topology};
@@ -24,7 +24,7 @@ impl KmpAffinity {
         topology: &Topology,
         threads: u32,
     ) -> Result<Vec<Vec<CpuId>>, PlacementError> {
-        let allowed = cpus::allowed(topology);
+        let allowed = cpus::allowed_cpus(topology);
         if allowed.is_empty() {
             return Err(PlacementError::no_cpus());
         }
@@ -170,7 +170,7 @@ impl<'a> Objects<'a> {
     }
 
     fn listed(&self, items: &[ProcItem]) -> Result<Vec<Vec<CpuId>>, PlacementError> {
-        let cpus = UsableCpus::new(self.topology);
+        let cpus = CpuLookup::new(self.topology);
         let mut masks = Vec::new();
         for item in items {
             match item {
@@ -185,7 +185,7 @@ impl<'a> Objects<'a> {
                     for number in numbers {
                         mask.extend(self.mask(cpus.get(i64::from(*number))?));
                     }
-                    masks.push(cpus::sorted(mask));
+                    masks.push(cpus::sort_and_deduplicate(mask));
                 }
             }
         }

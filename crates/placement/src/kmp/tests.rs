@@ -1,5 +1,5 @@
 use super::*;
-use crate::cpus::ranges;
+use crate::cpus::format_ranges;
 use crate::error::PlacementError;
 use crate::tests::{PHI, ROME, T2K, machine};
 use nodegauge_machine::{CpuId, Topology};
@@ -11,7 +11,7 @@ fn parse(text: &str) -> KmpAffinity {
 
 fn resolved(topology: &Topology, text: &str, threads: u32) -> Vec<String> {
     let masks = parse(text).resolve(topology, threads).unwrap_or_else(|error| panic!("{error}"));
-    masks.iter().map(|mask| ranges(mask)).collect()
+    masks.iter().map(|mask| format_ranges(mask)).collect()
 }
 
 #[test]

@@ -21,7 +21,10 @@ fn numa_option_resolves_to_numa_nodes() {
         assert_eq!(parse(text).resolve(&t2k).unwrap().to_string(), policy, "{text}");
     }
     assert_eq!(MemoryPolicy::default().to_string(), "default");
-    assert_eq!(parse("bind:7").resolve(&machine(ROME)).unwrap().nodes(), Some(vec![NumaNodeId(7)]));
+    assert_eq!(
+        parse("bind:7").resolve(&machine(ROME)).unwrap().numa_nodes(),
+        Some(vec![NumaNodeId(7)])
+    );
 }
 
 #[test]
@@ -122,16 +125,16 @@ fn bind_policy_of_thread_is_reported_as_inherited() {
 #[test]
 fn only_touched_pages_have_numa_node() {
     let (mut memory, address, bytes) = untouched(64);
-    let before = match pages_by_node(address, bytes, 16) {
+    let before = match count_pages_by_numa_node(address, bytes, 16) {
         Ok(before) => before,
         Err(SysError { call: "move_pages", errno: libc::EPERM | libc::ENOSYS }) => return,
         Err(error) => panic!("{error}"),
     };
     assert_eq!(before.nodes.values().sum::<u64>() + before.unknown, 16);
     memory.resize(memory.capacity(), 1);
-    let after = pages_by_node(address, bytes, usize::MAX).unwrap();
+    let after = count_pages_by_numa_node(address, bytes, usize::MAX).unwrap();
     assert_eq!((after.nodes.values().sum::<u64>(), after.unknown), (64, 0));
-    assert_eq!(pages_by_node(address, 0, 16).unwrap(), PageNodes::default());
+    assert_eq!(count_pages_by_numa_node(address, 0, 16).unwrap(), PageCounts::default());
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Conversion of a parsed `OMP_PLACES` into CPUs.
 
 use super::{ListEntry, Place, PlaceExpr, PlaceName, PlacesSpec};
-use crate::cpus::{self, UsableCpus};
+use crate::cpus::{self, CpuLookup};
 use crate::error::PlacementError;
 use crate::grammar::MAX_COUNT;
 use nodegauge_machine::{CpuId, Topology};
@@ -22,7 +22,7 @@ impl PlacesSpec {
         match self {
             Self::Abstract { name, count } => self.objects(topology, *name, *count),
             Self::Explicit(items) => {
-                Resolver { spec: self, cpus: UsableCpus::new(topology), budget: BUDGET }.list(items)
+                Resolver { spec: self, cpus: CpuLookup::new(topology), budget: BUDGET }.list(items)
             }
         }
     }
@@ -75,7 +75,7 @@ impl PlacesSpec {
 
 struct Resolver<'a> {
     spec: &'a PlacesSpec,
-    cpus: UsableCpus<'a>,
+    cpus: CpuLookup<'a>,
     budget: usize,
 }
 

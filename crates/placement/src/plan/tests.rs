@@ -4,10 +4,10 @@ use crate::tests::{ROME, T2K, machine};
 const SMT: &str = "Package:2 NUMANode:1 L3Cache:1 Core:4 PU:2";
 
 fn cpus(placement: &Placement) -> Vec<String> {
-    placement.threads.iter().map(|thread| cpus::ranges(&thread.cpus)).collect()
+    placement.threads.iter().map(|thread| cpus::format_ranges(&thread.cpus)).collect()
 }
 
-fn request(threads: Option<u32>, places: &str, bind: Option<Bind>) -> PlacementRequest {
+fn request(threads: Option<u32>, places: &str, bind: Option<Binding>) -> PlacementRequest {
     let places = (!places.is_empty()).then(|| places.parse().unwrap());
     PlacementRequest { threads, places, bind, ..PlacementRequest::default() }
 }
@@ -17,7 +17,7 @@ fn default_places_use_first_sibling_of_each_core() {
     let topology = machine(SMT);
     let all = plan(&topology, &PlacementRequest::default()).unwrap();
     assert_eq!(cpus(&all), ["0", "2", "4", "6", "8", "10", "12", "14"]);
-    assert_eq!((all.bind, all.places.as_str(), all.notices.len()), (Bind::Spread, "cores", 0));
+    assert_eq!((all.bind, all.places.as_str(), all.notices.len()), (Binding::Spread, "cores", 0));
     let two = plan(&topology, &request(Some(2), "", None)).unwrap();
     assert_eq!(cpus(&two), ["0", "8"]);
     let ten = plan(&topology, &request(Some(10), "", None)).unwrap();
@@ -65,14 +65,14 @@ fn unusable_cpus_are_not_used() {
 fn default_places_use_cores_before_siblings() {
     let topology = machine(SMT);
     let with = |threads, bind| plan(&topology, &request(Some(threads), "", Some(bind))).unwrap();
-    assert_eq!(cpus(&with(3, Bind::Close)), ["0", "2", "4"]);
-    assert_eq!(cpus(&with(9, Bind::Close))[7..], ["7", "8"]);
-    assert_eq!(cpus(&with(2, Bind::Primary)), ["0-1", "0-1"]);
-    assert!(with(2, Bind::Primary).notices.is_empty());
-    let unbound = with(2, Bind::None);
+    assert_eq!(cpus(&with(3, Binding::Close)), ["0", "2", "4"]);
+    assert_eq!(cpus(&with(9, Binding::Close))[7..], ["7", "8"]);
+    assert_eq!(cpus(&with(2, Binding::Primary)), ["0-1", "0-1"]);
+    assert!(with(2, Binding::Primary).notices.is_empty());
+    let unbound = with(2, Binding::None);
     assert_eq!(cpus(&unbound), ["0-15", "0-15"]);
     assert_eq!(unbound.places, "none");
-    assert_eq!(plan(&topology, &request(None, "", Some(Bind::None))).unwrap().threads.len(), 8);
+    assert_eq!(plan(&topology, &request(None, "", Some(Binding::None))).unwrap().threads.len(), 8);
 }
 
 #[test]
@@ -94,14 +94,14 @@ fn deviation_from_request_has_notice() {
         ]
     );
     assert_eq!(
-        notices(&request(Some(4), "sockets", Some(Bind::Spread))),
+        notices(&request(Some(4), "sockets", Some(Binding::Spread))),
         ["4 threads share 2 places"]
     );
     assert_eq!(
-        notices(&request(Some(4), "cores", Some(Bind::None))),
+        notices(&request(Some(4), "cores", Some(Binding::None))),
         ["places cores have no effect: threads are not bound"]
     );
-    assert!(notices(&request(Some(4), "cores", Some(Bind::Spread))).is_empty());
+    assert!(notices(&request(Some(4), "cores", Some(Binding::Spread))).is_empty());
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn conflicting_options_are_refused() {
     );
     for (request, first, second) in [
         (
-            PlacementRequest { per_cache: Some(1), ..request(None, "", Some(Bind::Close)) },
+            PlacementRequest { per_cache: Some(1), ..request(None, "", Some(Binding::Close)) },
             "--per-cache",
             "--bind",
         ),
@@ -134,7 +134,7 @@ fn conflicting_options_are_refused() {
             "--places",
         ),
         (
-            PlacementRequest { kmp: kmp("scatter"), ..request(None, "", Some(Bind::Close)) },
+            PlacementRequest { kmp: kmp("scatter"), ..request(None, "", Some(Binding::Close)) },
             "KMP_AFFINITY",
             "--bind",
         ),
@@ -142,8 +142,10 @@ fn conflicting_options_are_refused() {
         let expected = PlacementError::conflict("threads go", first, second);
         assert_eq!(plan(&topology, &request).unwrap_err(), expected);
     }
-    let verbose =
-        PlacementRequest { kmp: kmp("verbose"), ..request(Some(4), "cores", Some(Bind::Spread)) };
+    let verbose = PlacementRequest {
+        kmp: kmp("verbose"),
+        ..request(Some(4), "cores", Some(Binding::Spread))
+    };
     assert_eq!(cpus(&plan(&topology, &verbose).unwrap()), ["0", "32", "64", "96"]);
 }
 
@@ -153,7 +155,7 @@ fn too_many_or_no_threads_are_refused() {
     let text = |request: &PlacementRequest| plan(&topology, request).unwrap_err().to_string();
     let many = "cannot place 500 threads: this process may use 2 hardware threads (0-1)\nhint: use 2 or fewer, e.g. --threads 2";
     assert_eq!(text(&request(Some(500), "", None)), many);
-    assert_eq!(text(&request(Some(500), "cores", Some(Bind::None))), many);
+    assert_eq!(text(&request(Some(500), "cores", Some(Binding::None))), many);
     assert_eq!(text(&request(None, "0:500:0", None)), many);
     let kmp = Some("compact".parse().unwrap());
     assert_eq!(
@@ -187,6 +189,6 @@ fn thread_place_has_cores_sockets_and_numa_nodes() {
     let second = &sockets.threads[1];
     assert_eq!(second.cores(&t2k).len(), 4);
     assert_eq!((second.sockets(&t2k), second.numa_nodes(&t2k)), (vec![1], vec![1]));
-    assert_eq!(second.nodes(&t2k), [NumaNodeId(1)]);
+    assert_eq!(second.numa_node_ids(&t2k), [NumaNodeId(1)]);
     assert!(second.llcs(&t2k).is_empty());
 }

@@ -1,6 +1,6 @@
 //! Grammar of lists of the ccNUMA lecture's numactl policies, each with an optional map of ranks.
 
-use super::{LecturePolicy, RankMap};
+use super::{RankMap, RankPolicy};
 use crate::grammar;
 use nodegauge_measure::grammar::Cursor;
 use nodegauge_measure::{SyntaxError, UnknownName};
@@ -11,13 +11,13 @@ use std::str::FromStr;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct MappedPolicy {
     /// Policy for the CPUs and the memory of ranks.
-    pub policy: LecturePolicy,
+    pub policy: RankPolicy,
     /// Map that belongs to this policy; `None` if the map is given elsewhere or is the default.
     pub map: Option<RankMap>,
 }
 
-impl From<LecturePolicy> for MappedPolicy {
-    fn from(policy: LecturePolicy) -> Self {
+impl From<RankPolicy> for MappedPolicy {
+    fn from(policy: RankPolicy) -> Self {
         Self { policy, map: None }
     }
 }
@@ -67,7 +67,7 @@ impl FromStr for Policies {
                 }
             }
             let map = map_after_slash(cursor)?;
-            let all = (first.number()..=last.number()).filter_map(LecturePolicy::new);
+            let all = (first.number()..=last.number()).filter_map(RankPolicy::new);
             Ok(all.map(|policy| MappedPolicy { policy, map }).collect::<Vec<_>>())
         })?;
         Ok(Self(policies.concat()))
@@ -75,10 +75,10 @@ impl FromStr for Policies {
 }
 
 /// Parses the number of a policy.
-fn number(cursor: &mut Cursor<'_>) -> Result<LecturePolicy, SyntaxError> {
+fn number(cursor: &mut Cursor<'_>) -> Result<RankPolicy, SyntaxError> {
     let at = cursor.position();
     let number = cursor.number("expected the number of a policy, 0 to 5")?;
-    let policy = u8::try_from(number).ok().and_then(LecturePolicy::new);
+    let policy = u8::try_from(number).ok().and_then(RankPolicy::new);
     policy.ok_or_else(|| {
         cursor.error_at(at, format!("policy {number} is out of range: expected 0 to 5"))
     })

@@ -7,12 +7,7 @@ fn planned(description: &str, request: RankRequest) -> RankPlan {
 }
 
 fn lecture(ranks: u32, policy: u8, map: RankMap) -> RankRequest {
-    RankRequest {
-        ranks,
-        policy: LecturePolicy::new(policy),
-        map: Some(map),
-        ..RankRequest::default()
-    }
+    RankRequest { ranks, policy: RankPolicy::new(policy), map: Some(map), ..RankRequest::default() }
 }
 
 /// Returns the socket, the memory policy and the core of each rank on a node of T2K.
@@ -127,7 +122,7 @@ fn policies_have_the_cpus_and_memory_of_the_lecture() {
 #[test]
 fn policy_description_matches_effect() {
     for number in 0..=5 {
-        let policy = LecturePolicy::new(number).unwrap();
+        let policy = RankPolicy::new(number).unwrap();
         let plan = planned(T2K, lecture(16, number, RankMap::Block));
         let bound = plan.ranks[5].bound_cpus().is_some();
         let memory = match &plan.ranks[5].memory {
@@ -182,7 +177,7 @@ fn places_or_binding_replace_the_rank_map() {
             "places {3},{5}",
             [3, 5],
         ),
-        (PlacementRequest { bind: Some(Bind::Close), ..default() }, "places cores", [0, 1]),
+        (PlacementRequest { bind: Some(Binding::Close), ..default() }, "places cores", [0, 1]),
         (PlacementRequest { per_cache: Some(1), ..default() }, "places per-cache 1", [0, 64]),
         (
             PlacementRequest { kmp: "compact".parse().ok(), ..default() },
@@ -208,7 +203,7 @@ fn cpu_list_has_entries_per_thread_or_rank() {
         };
         let plan = planned(T2K, request);
         let of = |rank: &RankPlace| {
-            rank.placement.threads.iter().map(|t| cpus::ranges(&t.cpus)).collect::<Vec<_>>()
+            rank.placement.threads.iter().map(|t| cpus::format_ranges(&t.cpus)).collect::<Vec<_>>()
         };
         (plan.ranks.iter().map(of).collect::<Vec<_>>(), plan.notices)
     };
@@ -222,7 +217,7 @@ fn cpu_list_has_entries_per_thread_or_rank() {
 fn policy_with_cpus_places_memory_only() {
     let of = |policy| {
         let cpus = "4,0,12".parse().ok();
-        let policy = LecturePolicy::new(policy);
+        let policy = RankPolicy::new(policy);
         planned(T2K, RankRequest { ranks: 3, cpus, policy, ..RankRequest::default() })
     };
     for (policy, memory) in [
@@ -260,7 +255,7 @@ fn rank_error_states_the_limits_of_the_machine() {
         error(RankRequest { cpus: "0-2".parse().ok(), ..some.clone() }),
         "--cpus has 3 entries for 2 ranks of 1 thread\nhint: give 2 CPUs, or one group per rank, e.g. --cpus '{0-3},{4-7}'"
     );
-    let policy = RankRequest { policy: LecturePolicy::new(3), ..some.clone() };
+    let policy = RankRequest { policy: RankPolicy::new(3), ..some.clone() };
     assert_eq!(
         error(RankRequest { numa: "local".parse().ok(), ..policy.clone() }),
         "--policy and --numa both decide where memory goes\nhint: give only one of these options"
@@ -270,13 +265,14 @@ fn rank_error_states_the_limits_of_the_machine() {
         error(RankRequest { cpus: "0-1".parse().ok(), ..map }),
         "--cpus and --rank-map both decide where threads go\nhint: give only one of these options"
     );
-    let all_threads = PlacementRequest { bind: Some(Bind::Close), ..PlacementRequest::default() };
+    let all_threads =
+        PlacementRequest { bind: Some(Binding::Close), ..PlacementRequest::default() };
     assert_eq!(
         error(RankRequest { all_threads, ..policy }),
         "--policy and --bind both decide where threads go\nhint: give only one of these options"
     );
     assert_eq!(error(RankRequest::default()), "cannot place 0 ranks\nhint: request at least 1");
-    let wrong = "6".parse::<LecturePolicy>().unwrap_err();
+    let wrong = "6".parse::<RankPolicy>().unwrap_err();
     assert_eq!((wrong.at, &*wrong.problem), (0, "policy 6 is out of range: expected 0 to 5"));
 }
 

@@ -1,6 +1,6 @@
 //! Exporter of figures as CSV, one line per figure.
 
-use super::{Document, Export, Exporter};
+use super::{Document, ExportInput, Exporter};
 use nodegauge_analysis::csv;
 use nodegauge_measure::Failure;
 
@@ -20,7 +20,7 @@ impl Exporter for Csv {
         "csv"
     }
 
-    fn export(&self, export: &Export<'_>) -> Result<Vec<Document>, Failure> {
+    fn export(&self, export: &ExportInput<'_>) -> Result<Vec<Document>, Failure> {
         Ok(Document::single(csv::render(export.records, export.registry)))
     }
 }

@@ -1,12 +1,12 @@
 //! Exporter of figures for github-action-benchmark, for its tools `customBiggerIsBetter` and `customSmallerIsBetter`.
 //! The action compares all figures of a file in the same direction, so there is one file per direction.
 
-use super::{Document, Export, Exporter};
+use super::{Document, ExportInput, Exporter};
 use crate::figures;
 use crate::run;
 use nodegauge_measure::keys::Registry;
 use nodegauge_measure::record::Record;
-use nodegauge_measure::stats::Better;
+use nodegauge_measure::stats::BetterDirection;
 use nodegauge_measure::{Failure, ScaledUnit};
 use serde::Serialize;
 
@@ -26,9 +26,11 @@ impl Exporter for GithubActionBenchmark {
         "json"
     }
 
-    fn export(&self, export: &Export<'_>) -> Result<Vec<Document>, Failure> {
+    fn export(&self, export: &ExportInput<'_>) -> Result<Vec<Document>, Failure> {
         let mut documents = Vec::new();
-        for (part, direction) in [("bigger", Better::Higher), ("smaller", Better::Lower)] {
+        for (part, direction) in
+            [("bigger", BetterDirection::Higher), ("smaller", BetterDirection::Lower)]
+        {
             let list = benchmarks(export.records, direction, export.registry);
             if list.is_empty() {
                 continue;
@@ -59,7 +61,11 @@ struct Benchmark {
 
 /// Returns the figures with a value for which `direction` is better. With several runs, each figure name begins with
 /// the name of its run.
-fn benchmarks(records: &[Record], direction: Better, registry: &Registry) -> Vec<Benchmark> {
+fn benchmarks(
+    records: &[Record],
+    direction: BetterDirection,
+    registry: &Registry,
+) -> Vec<Benchmark> {
     let run_names = run::run_names(records);
     let mut all = Vec::new();
     for (record, run) in records.iter().zip(&run_names) {
@@ -73,7 +79,7 @@ fn benchmarks(records: &[Record], direction: Better, registry: &Registry) -> Vec
 
 /// Returns the entry for a figure; `None` if it has no value.
 fn benchmark(
-    figure: &figures::RecordFigure<'_>,
+    figure: &figures::IdentifiedFigure<'_>,
     record: &Record,
     prefix: &str,
 ) -> Option<Benchmark> {
@@ -84,7 +90,7 @@ fn benchmark(
     let node = [machine.host.as_ref(), machine.processor.model.as_ref()];
     let node = node.into_iter().flatten().cloned().collect::<Vec<_>>().join(", ");
     let mut extra = figure.evidence();
-    extra.extend([node, run::command(record)]);
+    extra.extend([node, run::repeat_command(record)]);
     Some(Benchmark {
         name: format!("{prefix}{} {}", figure.m.test, figure.title()),
         unit: unit.to_string(),

@@ -1,6 +1,6 @@
 //! Exporter of an HTML file: the complete page of one run, or a page of several runs next to each other.
 
-use super::{Document, Export, Exporter, title};
+use super::{Document, ExportInput, Exporter, title};
 use crate::{html, run};
 use nodegauge_gauge::view::Page;
 use nodegauge_measure::Failure;
@@ -22,12 +22,12 @@ impl Exporter for Html {
         "html"
     }
 
-    fn export(&self, export: &Export<'_>) -> Result<Vec<Document>, Failure> {
+    fn export(&self, export: &ExportInput<'_>) -> Result<Vec<Document>, Failure> {
         let page = match export.records {
             [record] => run::report_page(
                 record,
                 export.gauges,
-                &export.related.earlier(record)?,
+                &export.related.earlier_runs(record)?,
                 export.registry,
             ),
             _ => export.side_by_side()?,

@@ -1,6 +1,6 @@
 //! Exporter of records as JSON, one line per record.
 
-use super::{Document, Export, Exporter};
+use super::{Document, ExportInput, Exporter};
 use nodegauge_measure::Failure;
 use nodegauge_measure::record::Record;
 
@@ -20,7 +20,7 @@ impl Exporter for JsonLines {
         "jsonl"
     }
 
-    fn export(&self, export: &Export<'_>) -> Result<Vec<Document>, Failure> {
+    fn export(&self, export: &ExportInput<'_>) -> Result<Vec<Document>, Failure> {
         let lines: Result<String, Failure> = export.records.iter().map(line).collect();
         Ok(Document::single(lines?))
     }

@@ -1,8 +1,8 @@
 //! Exporter of JUnit XML, which Jenkins (`junit-10.xsd` of the xUnit plugin) and GitLab read. Each run becomes a suite,
 //! with one test case for completeness, one per figure, and one per condition.
 
-use super::{Document, Export, Exporter};
-use crate::figures::{self, Conditions, RecordFigure};
+use super::{Document, ExportInput, Exporter};
+use crate::figures::{self, Conditions, IdentifiedFigure};
 use crate::markup::{Markup, element, text};
 use crate::{head, run};
 use nodegauge_analysis::facts;
@@ -26,7 +26,7 @@ impl Exporter for Junit {
         "xml"
     }
 
-    fn export(&self, export: &Export<'_>) -> Result<Vec<Document>, Failure> {
+    fn export(&self, export: &ExportInput<'_>) -> Result<Vec<Document>, Failure> {
         let text = document(export.records, export.conditions, export.registry);
         Ok(Document::single(text))
     }
@@ -114,7 +114,7 @@ fn suite(record: &Record, name: &str, cases: &[Case]) -> Markup {
         known.extend(fact.text(&record.machine).map(|text| (fact.name.to_owned(), text)));
     }
     let labels = record.labels.iter().map(|(key, value)| (format!("label.{key}"), value.clone()));
-    let command = ("command".to_owned(), run::command(record));
+    let command = ("command".to_owned(), run::repeat_command(record));
     let properties = known.into_iter().chain([command]).chain(labels);
     let properties = properties
         .map(|(key, value)| element("property", &[("name", &key), ("value", &value)], []));
@@ -174,7 +174,7 @@ fn cases(record: &Record, conditions: Conditions<'_>, registry: &Registry) -> Ve
 }
 
 /// Returns the test case of a figure. An invalid figure fails; with `strict`, a suspect figure fails, too.
-fn figure(figure: &RecordFigure<'_>, strict: bool) -> Case {
+fn figure(figure: &IdentifiedFigure<'_>, strict: bool) -> Case {
     let validity = &figure.m.validity;
     let fails = match validity.status {
         Status::Invalid => true,

@@ -1,6 +1,6 @@
 //! Exporter of tickets in Markdown, one per run.
 
-use super::{Document, Export, Exporter};
+use super::{Document, ExportInput, Exporter};
 use crate::{markdown, run};
 use nodegauge_measure::Failure;
 
@@ -20,10 +20,10 @@ impl Exporter for Markdown {
         "md"
     }
 
-    fn export(&self, export: &Export<'_>) -> Result<Vec<Document>, Failure> {
+    fn export(&self, export: &ExportInput<'_>) -> Result<Vec<Document>, Failure> {
         let tickets = export.records.iter().map(|record| {
             let page = run::ticket_page(record, export.gauges, export.conditions, export.registry);
-            markdown::ticket(&page, &run::command(record))
+            markdown::ticket(&page, &run::repeat_command(record))
         });
         let tickets: Vec<String> = tickets.collect();
         Ok(Document::single(tickets.join("\n")))

@@ -2,8 +2,8 @@
 //! 0.0.4, which the textfile collector of node_exporter reads. The collector ignores `# UNIT` and `# EOF` as comments,
 //! and rejects time stamps, so the samples have no time stamps.
 
-use super::{Document, Export, Exporter};
-use crate::figures::{self, RecordFigure};
+use super::{Document, ExportInput, Exporter};
+use crate::figures::{self, IdentifiedFigure};
 use nodegauge_measure::Failure;
 use nodegauge_measure::keys::Registry;
 use nodegauge_measure::record::{Record, Status};
@@ -27,7 +27,7 @@ impl Exporter for OpenMetrics {
         "prom"
     }
 
-    fn export(&self, export: &Export<'_>) -> Result<Vec<Document>, Failure> {
+    fn export(&self, export: &ExportInput<'_>) -> Result<Vec<Document>, Failure> {
         Ok(Document::single(text(export.records, export.registry)))
     }
 }
@@ -56,7 +56,7 @@ struct TestLabels {
 
 impl TestLabels {
     /// Returns the labels for the test of a figure.
-    fn new(node: &Rc<NodeLabels>, figure: &RecordFigure<'_>) -> Self {
+    fn new(node: &Rc<NodeLabels>, figure: &IdentifiedFigure<'_>) -> Self {
         Self { node: node.clone(), gauge: figure.m.gauge.clone(), test: figure.m.test.clone() }
     }
 
@@ -203,7 +203,7 @@ impl Metrics {
         self.add(INFO, &test.with(&more.to_vec()), 1.0);
     }
 
-    fn figure(&mut self, figure: &RecordFigure<'_>, test: &TestLabels) {
+    fn figure(&mut self, figure: &IdentifiedFigure<'_>, test: &TestLabels) {
         let m = figure.m;
         let category = serde_json::to_value(m.category).ok();
         let category = category.and_then(|name| Some(name.as_str()?.to_owned()));

@@ -1,6 +1,6 @@
 //! Exporter of plain text with 80 columns: a run with all samples and notes, or several runs next to each other.
 
-use super::{Document, Export, Exporter};
+use super::{Document, ExportInput, Exporter};
 use crate::{Style, run, text};
 use nodegauge_measure::{Failure, legible};
 
@@ -20,7 +20,7 @@ impl Exporter for Text {
         "txt"
     }
 
-    fn export(&self, export: &Export<'_>) -> Result<Vec<Document>, Failure> {
+    fn export(&self, export: &ExportInput<'_>) -> Result<Vec<Document>, Failure> {
         let page = match export.records {
             [record] => run::page(record, export.gauges, true),
             _ => export.side_by_side()?,

@@ -1,9 +1,9 @@
 //! Rows of figures: value, samples on a bar, and limit.
 
 use crate::markup::{Markup, element, text};
-use nodegauge_gauge::view::{BarValues, Card, FigureBar, Reach};
+use nodegauge_gauge::view::{AttainableValue, BarValues, FigureBar, FigureBars};
 use nodegauge_measure::quantity::count_in_words;
-use nodegauge_measure::stats::Better;
+use nodegauge_measure::stats::BetterDirection;
 
 /// Maximum number of samples that are drawn in a row; of more samples, every n-th is drawn.
 const MAX_SAMPLES: usize = 200;
@@ -63,7 +63,7 @@ impl Words {
 }
 
 /// Returns the rows of a card.
-pub(super) fn rows(card: &Card) -> Markup {
+pub(super) fn card_rows(card: &FigureBars) -> Markup {
     let rows = card.bars.iter().enumerate().map(|(i, bar)| {
         let above = i.checked_sub(1).and_then(|i| card.bars[i].doubt.as_ref());
         let is_best = card.bars.iter().filter_map(|other| other.limit.as_ref());
@@ -74,8 +74,8 @@ pub(super) fn rows(card: &Card) -> Markup {
 }
 
 /// Returns the legend for the marks in the rows.
-fn key(card: &Card) -> Markup {
-    let Card { bars, values } = card;
+fn key(card: &FigureBars) -> Markup {
+    let FigureBars { bars, values } = card;
     let words = Words::from_values(*values);
     let has_disturbed = bars.iter().any(|bar| !bar.disturbed.is_empty());
     let marks = [
@@ -212,7 +212,7 @@ fn names(bar: &FigureBar, axis: &Axis) -> Vec<Markup> {
 
 /// Lists the values beyond the limit: `n07 266.0 GB/s, n12 270.1 GB/s, 3 more`.
 fn named_in_words(bar: &FigureBar) -> Option<String> {
-    let is_time = bar.unit.direction() == Some(Better::Lower);
+    let is_time = bar.unit.direction() == Some(BetterDirection::Lower);
     let mut named: Vec<(f64, &String)> = bar.disturbed.iter().copied().zip(&bar.names).collect();
     named.sort_by(|a, b| a.0.total_cmp(&b.0));
     if is_time {
@@ -242,7 +242,7 @@ fn line(class: &str, place: &str, height: [f64; 2]) -> Markup {
 
 /// Returns the drawing and the text below it.
 fn strip(bar: &FigureBar, values: BarValues, is_best: bool) -> Vec<Markup> {
-    let marks: Vec<&Reach> = [&bar.limit, &bar.second].into_iter().flatten().collect();
+    let marks: Vec<&AttainableValue> = [&bar.limit, &bar.second].into_iter().flatten().collect();
     let axis = Axis::new(bar, values);
     let are_nodes = values == BarValues::Nodes;
     let above = if bar.names.is_empty() { 0.0 } else { NAMES };
@@ -251,7 +251,7 @@ fn strip(bar: &FigureBar, values: BarValues, is_best: bool) -> Vec<Markup> {
     let span = [above, whole_height];
     let mut inside = vec![rect("track", "100%", middle)];
     // For a time without a limit, only the samples and the value are drawn.
-    let is_time = bar.unit.direction() == Some(Better::Lower);
+    let is_time = bar.unit.direction() == Some(BetterDirection::Lower);
     let has_bar = !are_nodes && (bar.limit.is_some() || !is_time);
     let reached = if bar.doubt.is_some() { "reached doubted" } else { "reached" };
     inside.extend(has_bar.then(|| rect(reached, &axis.at(bar.value), middle)));
@@ -338,7 +338,8 @@ mod tests {
 
     #[test]
     fn second_limit_is_drawn_next_to_the_first() {
-        let reach = |value: f64, basis: &str| Some(Reach { value, basis: basis.to_owned() });
+        let reach =
+            |value: f64, basis: &str| Some(AttainableValue { value, basis: basis.to_owned() });
         let bar = FigureBar {
             limit: reach(921.6e9, "option"),
             second: reach(721.8e9, "fastest loop of this run: add"),

@@ -2,7 +2,7 @@
 
 use super::{RESET, Style};
 use nodegauge_gauge::view::{
-    Chart, ChartAxis, ChartSeries, DotConnection, HeatMap, HeatMaps, Scale, Tone, wrap,
+    AxisQuantity, AxisScale, Chart, ChartSeries, DotConnection, HeatMap, HeatMaps, Tone, wrap,
 };
 use nodegauge_measure::quantity::format_significant;
 use nodegauge_measure::{Bytes, ScaledUnit, Unit};
@@ -27,16 +27,16 @@ const ROW_LABEL: usize = 9;
 const GUTTER: usize = 3;
 
 /// Formats a value in the unit of its axis. Returns the number and the unit.
-fn scaled(scale: Scale, value: f64) -> (String, String) {
+fn scaled(scale: AxisQuantity, value: f64) -> (String, String) {
     let unit = match scale {
-        Scale::Bytes => return (short(&Bytes(value as u64).to_string()), String::new()),
+        AxisQuantity::Bytes => return (short(&Bytes(value as u64).to_string()), String::new()),
         // Intensities are powers of two with few digits.
-        Scale::Intensity => return (value.to_string(), String::new()),
-        Scale::Percent => return (format_significant(value), "%".to_owned()),
-        Scale::Number => return (format_significant(value), String::new()),
-        Scale::Rate(unit) => ScaledUnit::for_lists(unit),
-        Scale::Nanoseconds => ScaledUnit::NANOSECONDS,
-        Scale::Microseconds => ScaledUnit::MICROSECONDS,
+        AxisQuantity::Intensity => return (value.to_string(), String::new()),
+        AxisQuantity::Percent => return (format_significant(value), "%".to_owned()),
+        AxisQuantity::Number => return (format_significant(value), String::new()),
+        AxisQuantity::Rate(unit) => ScaledUnit::for_lists(unit),
+        AxisQuantity::Nanoseconds => ScaledUnit::NANOSECONDS,
+        AxisQuantity::Microseconds => ScaledUnit::MICROSECONDS,
     };
     (unit.number_text(value), unit.to_string())
 }
@@ -69,8 +69,8 @@ pub(super) fn chart(chart: &Chart, style: Style) -> String {
         }
     }
     let logarithmic =
-        if matches!(y_axis, ChartAxis::Logarithmic(..)) { ", logarithmic" } else { "" };
-    let over = if chart.x == Scale::Intensity { " over FLOP/B" } else { "" };
+        if matches!(y_axis, AxisScale::Logarithmic(..)) { ", logarithmic" } else { "" };
+    let over = if chart.x == AxisQuantity::Intensity { " over FLOP/B" } else { "" };
     // Axes of plain numbers have a name instead of a unit.
     let symbol = scaled(chart.y, 1.0).1;
     let values = if symbol.is_empty() { chart.names[1] } else { &symbol };
@@ -95,7 +95,7 @@ pub(super) fn chart(chart: &Chart, style: Style) -> String {
     let mut next_free = 0;
     for tick in chart.ticks.iter().filter(|tick| (0.0..=1.0).contains(&x_axis.position(**tick))) {
         let (mut value, unit) = scaled(chart.x, *tick);
-        if chart.x == Scale::Number && tick.fract() == 0.0 {
+        if chart.x == AxisQuantity::Number && tick.fract() == 0.0 {
             // Plain numbers, e.g. numbers of ranks, have no unit.
             value = tick.to_string();
         }
@@ -162,8 +162,8 @@ fn legend(chart: &Chart, width: usize, style: Style) -> String {
 /// Returns the positions of a series' dots on both axes, 0 to 1. A straight line gets a dot in every character column.
 fn places(
     series: &ChartSeries,
-    x_axis: ChartAxis,
-    y_axis: ChartAxis,
+    x_axis: AxisScale,
+    y_axis: AxisScale,
     columns: usize,
 ) -> Vec<(f64, f64)> {
     let shown = series.dots.iter().filter(|(x, y)| *x > 0.0 && *y > 0.0);
@@ -230,7 +230,8 @@ fn padded(text: String, length: usize, width: usize) -> String {
 /// Returns the values of the first and the last digit of a map.
 fn ends(map: &HeatMap, unit: Unit) -> String {
     map.range().map_or_else(String::new, |(min, max)| {
-        let [(min, name), (max, _)] = [min, max].map(|value| scaled(Scale::Rate(unit), value));
+        let [(min, name), (max, _)] =
+            [min, max].map(|value| scaled(AxisQuantity::Rate(unit), value));
         format!(": 0 is {min}, 9 is {max} {name}")
     })
 }
@@ -268,8 +269,8 @@ mod tests {
         let read = (0..10).map(|i| (f64::from(1 << i), 1e12 / f64::from(1 + i))).collect();
         let write = vec![(1.0, 0.0), (512.0, 5e10)];
         Chart {
-            x: Scale::Number,
-            y: Scale::Rate(Unit::BytesPerSecond),
+            x: AxisQuantity::Number,
+            y: AxisQuantity::Rate(Unit::BytesPerSecond),
             ticks: vec![1.0, 8.0, 64.0, 512.0, 4096.0],
             series: vec![
                 ChartSeries {

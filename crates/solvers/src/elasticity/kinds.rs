@@ -3,9 +3,9 @@
 use std::sync::{Mutex, PoisonError};
 
 /// Kind of a mesh point for which no kind number is left.
-pub(super) const UNNUMBERED: u8 = u8::MAX;
+pub(super) const UNNUMBERED_KIND: u8 = u8::MAX;
 /// Kind of a neighbour that does not exist.
-pub(super) const ABSENT: u8 = UNNUMBERED - 1;
+pub(super) const ABSENT_KIND: u8 = UNNUMBERED_KIND - 1;
 
 /// Prescribed components of the displacement of a mesh point, as the bits of `f64`.
 type Prescribed = [Option<u64>; 3];
@@ -13,9 +13,9 @@ type Prescribed = [Option<u64>; 3];
 /// Kinds of mesh points. Two mesh points are of the same kind if their prescribed displacements are equal. Threads
 /// add kinds when they find them.
 #[derive(Debug, Default)]
-pub struct NodeKinds(Mutex<Vec<Prescribed>>);
+pub struct PointKinds(Mutex<Vec<Prescribed>>);
 
-impl NodeKinds {
+impl PointKinds {
     /// Returns the kind finder for one thread.
     pub(super) fn finder(&self) -> KindFinder<'_> {
         KindFinder { all: self, known: Vec::new() }
@@ -24,7 +24,7 @@ impl NodeKinds {
 
 /// Finder of kinds for one thread, with the kinds that the thread has found.
 pub(super) struct KindFinder<'a> {
-    all: &'a NodeKinds,
+    all: &'a PointKinds,
     known: Vec<Prescribed>,
 }
 
@@ -33,16 +33,16 @@ impl KindFinder<'_> {
     pub fn find(&mut self, fixed: [Option<f64>; 3]) -> u8 {
         let wanted = fixed.map(|component| component.map(f64::to_bits));
         let mut found = self.known.iter().position(|known| *known == wanted);
-        if found.is_none() && self.known.len() < usize::from(ABSENT) {
+        if found.is_none() && self.known.len() < usize::from(ABSENT_KIND) {
             let mut all = self.all.0.lock().unwrap_or_else(PoisonError::into_inner);
             found = all.iter().position(|known| *known == wanted);
-            if found.is_none() && all.len() < usize::from(ABSENT) {
+            if found.is_none() && all.len() < usize::from(ABSENT_KIND) {
                 found = Some(all.len());
                 all.push(wanted);
             }
             self.known.clone_from(&all);
         }
-        found.map_or(UNNUMBERED, |number| number as u8)
+        found.map_or(UNNUMBERED_KIND, |number| number as u8)
     }
 }
 
@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn mesh_point_kinds_beyond_the_limit_have_no_number() {
-        let all = NodeKinds::default();
+        let all = PointKinds::default();
         let mut finders = [all.finder(), all.finder()];
         for number in 0..300 {
             let kind = finders[number % 2].find([Some(number as f64), None, None]);
@@ -60,7 +60,7 @@ mod tests {
         }
         for finder in &mut finders {
             assert_eq!(finder.find([Some(7.0), None, None]), 7);
-            assert_eq!(finder.find([None; 3]), UNNUMBERED);
+            assert_eq!(finder.find([None; 3]), UNNUMBERED_KIND);
         }
     }
 }

@@ -1,14 +1,14 @@
 //! Mesh of equal hexahedra in a box, and the part of the mesh points that a rank owns.
 
 use super::element::{self, CORNERS, DegenerateElement, Material, Stiffness};
-use crate::array::share;
+use crate::array::share_range;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
 /// Maximum number of mesh points that share an element with a mesh point, including the mesh point itself.
 pub const NEIGHBOURS: usize = 27;
 /// Index of a mesh point in the list of its neighbours.
-pub const SELF: usize = 13;
+pub const SELF_INDEX: usize = 13;
 
 /// Mesh of cubes in a box; the longest edge of the box is 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,28 +19,28 @@ pub struct Mesh {
 
 impl Mesh {
     /// Returns the edge length of an element; the longest edge of the box is 1.
-    pub fn edge(&self) -> f64 {
+    pub fn edge_length(&self) -> f64 {
         1.0 / self.elements.into_iter().max().unwrap_or(1) as f64
     }
 
     /// Returns the number of mesh points along x, y and z.
-    pub fn nodes(&self) -> [usize; 3] {
+    pub fn points_per_axis(&self) -> [usize; 3] {
         self.elements.map(|n| n + 1)
     }
 
     /// Returns the number of mesh points.
     pub fn point_count(&self) -> usize {
-        self.nodes().into_iter().product()
+        self.points_per_axis().into_iter().product()
     }
 
     /// Returns the number of blocks of the matrix: pairs of mesh points that share an element.
-    pub fn blocks(&self) -> usize {
+    pub fn block_count(&self) -> usize {
         self.elements.iter().map(|n| 3 * (n + 1) - 2).product()
     }
 
     /// Returns the coordinates of a mesh point.
     pub fn point(&self, node: [usize; 3]) -> [f64; 3] {
-        node.map(|i| i as f64 * self.edge())
+        node.map(|i| i as f64 * self.edge_length())
     }
 
     /// Returns the coordinates of the corner of the box that is opposite the origin.
@@ -86,7 +86,7 @@ pub struct Subdomain {
 impl Subdomain {
     /// Returns the whole mesh as one subdomain.
     pub fn whole_mesh(mesh: Mesh) -> Self {
-        let all = mesh.nodes().map(|n| 0..n);
+        let all = mesh.points_per_axis().map(|n| 0..n);
         Self { mesh, owned: all.clone(), known: all }
     }
 
@@ -94,9 +94,9 @@ impl Subdomain {
     /// no mesh points.
     pub fn for_rank(mesh: Mesh, rank: usize, grid: [usize; 3]) -> Option<Self> {
         let place = [rank % grid[0], rank / grid[0] % grid[1], rank / grid[0] / grid[1]];
-        let nodes = mesh.nodes();
+        let nodes = mesh.points_per_axis();
         let owned: [Range<usize>; 3] =
-            std::array::from_fn(|axis| share(nodes[axis], place[axis], grid[axis]));
+            std::array::from_fn(|axis| share_range(nodes[axis], place[axis], grid[axis]));
         let known = std::array::from_fn(|axis| {
             let Range { start, end } = owned[axis];
             start.saturating_sub(1)..(end + 1).min(nodes[axis])
@@ -105,7 +105,7 @@ impl Subdomain {
     }
 
     /// Returns the number of mesh points with a local number.
-    pub fn known_nodes(&self) -> usize {
+    pub fn known_point_count(&self) -> usize {
         self.known.iter().map(ExactSizeIterator::len).product()
     }
 
@@ -129,7 +129,7 @@ impl Subdomain {
     }
 
     /// Returns the local numbers of the mesh points that the rank owns, in ascending order.
-    pub fn owned_nodes(&self) -> impl Iterator<Item = usize> {
+    pub fn owned_points(&self) -> impl Iterator<Item = usize> {
         let [xs, ys, zs] = self.owned.clone();
         let lines = zs.flat_map(move |z| ys.clone().map(move |y| (y, z)));
         lines.flat_map(move |(y, z)| {
@@ -139,14 +139,14 @@ impl Subdomain {
     }
 
     /// Returns the local numbers of the mesh points that other ranks own, in ascending order.
-    pub fn other_nodes(&self) -> impl Iterator<Item = usize> {
-        let mut owned = self.owned_nodes().peekable();
-        (0..self.known_nodes()).filter(move |local| owned.next_if_eq(local).is_none())
+    pub fn other_points(&self) -> impl Iterator<Item = usize> {
+        let mut owned = self.owned_points().peekable();
+        (0..self.known_point_count()).filter(move |local| owned.next_if_eq(local).is_none())
     }
 
     /// Returns the number of mesh points that share an element with the mesh point `node`, including `node` itself.
     pub fn neighbour_count(&self, node: [usize; 3]) -> usize {
-        let nodes = self.mesh.nodes();
+        let nodes = self.mesh.points_per_axis();
         (0..3).map(|axis| adjacent(node[axis], &(0..nodes[axis])).len()).product()
     }
 
@@ -186,9 +186,9 @@ impl Subdomain {
     }
 
     /// Returns the mesh points that share an element with the owned mesh point `node`, each with its position among the
-    /// 27 neighbours. The position of `node` itself is [`SELF`].
+    /// 27 neighbours. The position of `node` itself is [`SELF_INDEX`].
     pub fn neighbours(&self, node: [usize; 3]) -> impl Iterator<Item = (usize, [usize; 3])> {
-        let nodes = self.mesh.nodes();
+        let nodes = self.mesh.points_per_axis();
         (0..NEIGHBOURS).filter_map(move |place| {
             let steps = [place % 3, place / 3 % 3, place / 9];
             let mut other = [0; 3];
@@ -217,15 +217,15 @@ mod tests {
         let mesh = Mesh { elements: [3, 1, 2] };
         let whole = Subdomain::whole_mesh(mesh);
         let counted: usize =
-            whole.owned_nodes().map(|n| whole.neighbours(whole.node(n)).count()).sum();
-        assert_eq!((mesh.point_count(), mesh.blocks(), counted), (24, 10 * 4 * 7, 10 * 4 * 7));
+            whole.owned_points().map(|n| whole.neighbours(whole.node(n)).count()).sum();
+        assert_eq!((mesh.point_count(), mesh.block_count(), counted), (24, 10 * 4 * 7, 10 * 4 * 7));
         let far = mesh.far_corner();
         assert!((far[0] - 1.0).abs() < 1e-15 && (far[2] - 2.0 / 3.0).abs() < 1e-15);
-        for local in 0..whole.known_nodes() {
+        for local in 0..whole.known_point_count() {
             assert_eq!(whole.local_number(whole.node(local)), local);
         }
-        let (place, itself) = whole.neighbours([1, 1, 1]).find(|(p, _)| *p == SELF).unwrap();
-        assert_eq!((place, itself), (SELF, [1, 1, 1]));
+        let (place, itself) = whole.neighbours([1, 1, 1]).find(|(p, _)| *p == SELF_INDEX).unwrap();
+        assert_eq!((place, itself), (SELF_INDEX, [1, 1, 1]));
     }
 
     #[test]
@@ -243,7 +243,7 @@ mod tests {
         let whole = Subdomain::whole_mesh(mesh);
         for rank in 0..12 {
             let part = Subdomain::for_rank(mesh, rank, [2, 2, 3]).unwrap();
-            for local in part.owned_nodes() {
+            for local in part.owned_points() {
                 let node = part.node(local);
                 owners[whole.local_number(node)] += 1;
                 for (_, other) in part.neighbours(node) {

@@ -1,8 +1,8 @@
 //! Problems of linear elasticity, and the assembly of matrix rows.
 
 use super::element::{self, Block3x3, CORNERS, DegenerateElement, Material, Stiffness};
-use super::kinds::NodeKinds;
-use super::mesh::{NEIGHBOURS, SELF, Subdomain};
+use super::kinds::PointKinds;
+use super::mesh::{NEIGHBOURS, SELF_INDEX, Subdomain};
 use std::ops::Range;
 
 /// Problem of linear elasticity on a box.
@@ -21,9 +21,9 @@ pub trait Problem: Sync {
 /// Box with frictionless walls at x = 0, y = 0 and z = 0, and unit traction on the face with the largest z. The strain
 /// is constant, so the exact displacements are linear and the elements represent them exactly.
 #[derive(Debug, Clone, Copy)]
-pub struct Stretch;
+pub struct StretchedBox;
 
-impl Problem for Stretch {
+impl Problem for StretchedBox {
     fn material(&self) -> Material {
         Material { young: 1.0, poisson: 0.3 }
     }
@@ -74,7 +74,7 @@ impl<'a> Assembler<'a> {
     }
 
     /// Determines the kinds of the mesh points with these local numbers, by their prescribed displacements.
-    pub fn classify(&self, all: &NodeKinds, nodes: Range<usize>, kinds: &mut [u8]) {
+    pub fn classify(&self, all: &PointKinds, nodes: Range<usize>, kinds: &mut [u8]) {
         let mesh = &self.subdomain.mesh;
         let far = mesh.far_corner();
         let mut finder = all.finder();
@@ -124,7 +124,7 @@ impl<'a> Assembler<'a> {
         let own = self.problem.fixed(mesh.point(node), far);
         for (place, other) in self.subdomain.neighbours(node) {
             let fixed = match place {
-                SELF => own,
+                SELF_INDEX => own,
                 _ => self.problem.fixed(mesh.point(other), far),
             };
             if own.iter().chain(&fixed).all(Option::is_none) {
@@ -133,7 +133,7 @@ impl<'a> Assembler<'a> {
             for i in 0..3 {
                 for j in 0..3 {
                     let entry = &mut row.blocks[place][i][j];
-                    let is_diagonal = place == SELF && i == j;
+                    let is_diagonal = place == SELF_INDEX && i == j;
                     if let (Some(value), false) = (fixed[j], is_diagonal) {
                         row.rhs[i] -= *entry * value;
                     }
@@ -145,7 +145,7 @@ impl<'a> Assembler<'a> {
         }
         for i in 0..3 {
             if let Some(value) = own[i] {
-                row.rhs[i] = row.blocks[SELF][i][i] * value;
+                row.rhs[i] = row.blocks[SELF_INDEX][i][i] * value;
             }
         }
     }
@@ -190,10 +190,10 @@ mod tests {
     #[test]
     fn exact_displacement_solves_assembled_rows() {
         let whole = Subdomain::whole_mesh(Mesh { elements: [4, 3, 5] });
-        let assembler = Assembler::new(&whole, &Stretch).unwrap();
+        let assembler = Assembler::new(&whole, &StretchedBox).unwrap();
         let row = |node| assembler.row(node);
-        let exact = |node| Stretch.exact(whole.mesh.point(node), whole.mesh.far_corner());
-        for node in whole.owned_nodes().map(|local| whole.node(local)) {
+        let exact = |node| StretchedBox.exact(whole.mesh.point(node), whole.mesh.far_corner());
+        for node in whole.owned_points().map(|local| whole.node(local)) {
             let mine = row(node);
             let mut residual = mine.rhs;
             for (place, other) in whole.neighbours(node) {

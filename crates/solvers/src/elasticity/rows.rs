@@ -1,6 +1,6 @@
 //! Rows of mesh points. Rows are computed only once for all mesh points with equal surroundings.
 
-use super::kinds::{ABSENT, UNNUMBERED};
+use super::kinds::{ABSENT_KIND, UNNUMBERED_KIND};
 use super::mesh::NEIGHBOURS;
 use super::problem::{Assembler, column_major};
 use std::collections::HashMap;
@@ -54,7 +54,7 @@ impl<'a> RowMaker<'a> {
             numbers: HashMap::new(),
             kept: Vec::new(),
             // No mesh point has these surroundings, because every mesh point is one of its neighbours.
-            last: ([ABSENT; NEIGHBOURS], 0),
+            last: ([ABSENT_KIND; NEIGHBOURS], 0),
             single: Vec::new(),
         }
     }
@@ -95,7 +95,7 @@ impl<'a> RowMaker<'a> {
     #[inline]
     fn surroundings(&self, node: [usize; 3]) -> Surroundings {
         let subdomain = self.assembler.subdomain;
-        let mut surroundings = [ABSENT; NEIGHBOURS];
+        let mut surroundings = [ABSENT_KIND; NEIGHBOURS];
         if subdomain.mesh.is_inner(node) {
             let lines = subdomain.lines_around(node);
             for (three, first) in surroundings.as_chunks_mut::<3>().0.iter_mut().zip(lines) {
@@ -119,7 +119,7 @@ impl<'a> RowMaker<'a> {
     ) -> Option<usize> {
         let number = match self.numbers.get(&surroundings) {
             Some(number) => *number,
-            None if self.kept.len() < KEPT && !surroundings.contains(&UNNUMBERED) => {
+            None if self.kept.len() < KEPT && !surroundings.contains(&UNNUMBERED_KIND) => {
                 let number = self.kept.len();
                 self.kept.push(self.compute_row(node, local));
                 self.numbers.insert(surroundings, number);
@@ -147,7 +147,7 @@ impl<'a> RowMaker<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::elasticity::{Material, Mesh, NodeKinds, Problem, Stretch, Subdomain};
+    use crate::elasticity::{Material, Mesh, PointKinds, Problem, StretchedBox, Subdomain};
 
     /// Problem with a different prescribed displacement at every mesh point of one face, and no prescribed displacement
     /// elsewhere.
@@ -155,7 +155,7 @@ mod tests {
 
     impl Problem for Uneven {
         fn material(&self) -> Material {
-            Stretch.material()
+            StretchedBox.material()
         }
         fn fixed(&self, at: [f64; 3], _: [f64; 3]) -> [Option<f64>; 3] {
             let value = (at[0] == 0.0).then_some(at[1] + 100.0 * at[2]);
@@ -174,10 +174,10 @@ mod tests {
 
     impl Problem for Loaded {
         fn material(&self) -> Material {
-            Stretch.material()
+            StretchedBox.material()
         }
         fn fixed(&self, at: [f64; 3], far: [f64; 3]) -> [Option<f64>; 3] {
-            Stretch.fixed(at, far)
+            StretchedBox.fixed(at, far)
         }
         fn force(&self, at: [f64; 3]) -> Option<[f64; 3]> {
             Some(at)
@@ -188,7 +188,7 @@ mod tests {
     }
 
     fn kinds_of(assembler: &Assembler<'_>, nodes: usize) -> Vec<u8> {
-        let (all, mut kinds) = (NodeKinds::default(), vec![0; nodes]);
+        let (all, mut kinds) = (PointKinds::default(), vec![0; nodes]);
         assembler.classify(&all, 0..nodes, &mut kinds);
         kinds
     }
@@ -197,13 +197,13 @@ mod tests {
     fn reused_rows_equal_computed_rows() {
         let mesh = Mesh { elements: [6, 18, 17] };
         let parts = [Subdomain::whole_mesh(mesh), Subdomain::for_rank(mesh, 3, [2, 2, 1]).unwrap()];
-        let problems: [&dyn Problem; 3] = [&Stretch, &Uneven, &Loaded];
+        let problems: [&dyn Problem; 3] = [&StretchedBox, &Uneven, &Loaded];
         for part in &parts {
             for problem in problems {
                 let assembler = Assembler::new(part, problem).unwrap();
-                let kinds = kinds_of(&assembler, part.known_nodes());
+                let kinds = kinds_of(&assembler, part.known_point_count());
                 let mut maker = RowMaker::new(&assembler, &kinds);
-                for local in part.owned_nodes() {
+                for local in part.owned_points() {
                     let node = part.node(local);
                     let expected = assembler.row(node);
                     let number = maker.make(local);
@@ -224,10 +224,10 @@ mod tests {
     #[test]
     fn rows_are_reused_for_equal_surroundings() {
         let whole = Subdomain::whole_mesh(Mesh { elements: [9, 8, 7] });
-        let assembler = Assembler::new(&whole, &Stretch).unwrap();
-        let kinds = kinds_of(&assembler, whole.known_nodes());
+        let assembler = Assembler::new(&whole, &StretchedBox).unwrap();
+        let kinds = kinds_of(&assembler, whole.known_point_count());
         let mut maker = RowMaker::new(&assembler, &kinds);
-        for local in whole.owned_nodes() {
+        for local in whole.owned_points() {
             maker.make(local);
             assert!(maker.single.is_empty());
         }

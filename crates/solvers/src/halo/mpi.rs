@@ -12,12 +12,12 @@ use std::sync::{Mutex, PoisonError};
 
 /// All MPI ranks, and the division of the mesh among the ranks.
 #[derive(Debug)]
-pub(crate) struct MpiRanks<'a> {
+pub(crate) struct MpiMeshRanks<'a> {
     world: &'a World,
     parts: Vec<Subdomain>,
 }
 
-impl<'a> MpiRanks<'a> {
+impl<'a> MpiMeshRanks<'a> {
     /// Creates the communication of the ranks of `world`; `grid` is the number of ranks along x, y and z.
     ///
     /// # Errors
@@ -36,7 +36,7 @@ impl<'a> MpiRanks<'a> {
     }
 }
 
-impl Ranks for MpiRanks<'_> {
+impl Ranks for MpiMeshRanks<'_> {
     type Halo<'h>
         = MpiHalo<'h>
     where
@@ -51,13 +51,13 @@ impl Ranks for MpiRanks<'_> {
         // Nodes to send, per receiving rank, in the order of the mesh. Sender and receiver use the same order.
         let mut sent: BTreeMap<usize, BTreeSet<(usize, usize)>> = BTreeMap::new();
         let mut received = sent.clone();
-        for row in 0..rows.owned() {
+        for row in 0..rows.owned_count() {
             let node = part.node(rows.nodes[row] as usize);
             for (_, other) in part.neighbours(node).filter(|(_, other)| !part.owns(*other)) {
                 sent.entry(self.owner(other)).or_default().insert((whole.local_number(node), row));
             }
         }
-        for row in rows.owned()..rows.nodes.len() {
+        for row in rows.owned_count()..rows.nodes.len() {
             let node = part.node(rows.nodes[row] as usize);
             received.entry(self.owner(node)).or_default().insert((whole.local_number(node), row));
         }

@@ -64,7 +64,7 @@ impl Ranks for SharedRank<'_> {
         for (row, local) in rows.nodes.iter().enumerate() {
             let node = subdomain.node(*local as usize);
             let of_row = (row, whole.local_number(node));
-            if row >= rows.owned() {
+            if row >= rows.owned_count() {
                 received.push(of_row);
             } else if subdomain.neighbours(node).any(|(_, other)| !subdomain.owns(other)) {
                 // The mesh point is adjacent to a mesh point of another rank.

@@ -6,7 +6,7 @@ use super::exchange::DomainExchangePoint;
 use super::loops;
 use super::matrix::{Matrix, VectorShape};
 use super::problem::{DomainLayout, LEVELS, PARTS};
-use crate::array::Array;
+use crate::array::MappedArray;
 use crate::code::LoopCode;
 use nodegauge_measure::Failure;
 use nodegauge_os::monotonic_nanos;
@@ -22,12 +22,12 @@ const MG: usize = 3;
 struct Level {
     matrix: Matrix,
     /// Right-hand side on this grid; on the finest grid, the residual.
-    r: Array<f64>,
+    r: MappedArray<f64>,
     /// Solution on this grid, including points of neighbouring domains; on the finest grid, the preconditioned
     /// residual.
-    x: Array<f64>,
+    x: MappedArray<f64>,
     /// Product of x and the part of the matrix below the diagonal.
-    t: Array<f64>,
+    t: MappedArray<f64>,
 }
 
 impl Level {
@@ -50,8 +50,8 @@ impl Level {
 }
 
 /// Maps a vector of this shape. The calling thread touches its pages first.
-fn map_and_touch(shape: &VectorShape) -> Result<Array<f64>, Failure> {
-    let mut vector = Array::allocate(shape.length())?;
+fn map_and_touch(shape: &VectorShape) -> Result<MappedArray<f64>, Failure> {
+    let mut vector = MappedArray::allocate(shape.length())?;
     vector.fill(0.0);
     Ok(vector)
 }
@@ -64,11 +64,11 @@ const SWEEPS_TIMED: usize = 3;
 pub(crate) struct Domain {
     code: LoopCode,
     levels: Vec<Level>,
-    b: Array<f64>,
-    x: Array<f64>,
+    b: MappedArray<f64>,
+    x: MappedArray<f64>,
     /// Search direction, including points of neighbouring domains.
-    p: Array<f64>,
-    ap: Array<f64>,
+    p: MappedArray<f64>,
+    ap: MappedArray<f64>,
 }
 
 /// Result of a solve in one domain.
@@ -120,7 +120,7 @@ impl Domain {
 
     /// Chooses the variant among `all` with the fastest sweeps. The variants are measured interleaved. All domains
     /// choose the same variant, because the times of all domains are added.
-    pub fn choose(&mut self, place: &DomainExchangePoint<'_>, all: &[LoopCode]) {
+    pub fn choose_loops(&mut self, place: &DomainExchangePoint<'_>, all: &[LoopCode]) {
         let mut best = vec![f64::INFINITY; all.len()];
         let Level { matrix, r, x, t } = &mut self.levels[0];
         for _ in 0..SWEEPS_TIMED {
@@ -188,7 +188,7 @@ impl Domain {
     ) {
         let shape = self.levels[0].shape();
         let global = layout.global();
-        let place = layout.place(number);
+        let place = layout.position(number);
         for z in 0..shape.grid[2] {
             for y in 0..shape.grid[1] {
                 for x in 0..shape.grid[0] {
@@ -314,7 +314,7 @@ impl Domain {
     /// Runs HPCG's convergence test. With a diagonal of 10^6 and more, conjugate gradients need about ten iterations
     /// without the preconditioner, and one or two iterations with it. Returns the maximum numbers of iterations without
     /// and with preconditioner. The test ends early if `stop` is set.
-    pub fn spectral_test(
+    pub fn run_spectral_test(
         &mut self,
         place: &DomainExchangePoint<'_>,
         layout: &DomainLayout,
@@ -322,7 +322,7 @@ impl Domain {
         stop: &AtomicBool,
     ) -> [usize; 2] {
         let global = layout.global();
-        let first = layout.place(number).map(|at| at as isize);
+        let first = layout.position(number).map(|at| at as isize);
         let factor = move |point: [usize; 3]| {
             let at: [usize; 3] =
                 std::array::from_fn(|axis| first[axis] as usize * layout.local[axis] + point[axis]);
@@ -344,7 +344,11 @@ impl Domain {
 
     /// Runs HPCG's symmetry test with random vectors; returns `|x'Ay - y'Ax| / (2 |x|^2 |A| |y|^2) / epsilon` for the
     /// product and for the multigrid cycle. Like the reference code, it uses the squares of the norms of x and y.
-    pub fn symmetry_test(&mut self, place: &DomainExchangePoint<'_>, number: usize) -> [f64; 2] {
+    pub fn run_symmetry_test(
+        &mut self,
+        place: &DomainExchangePoint<'_>,
+        number: usize,
+    ) -> [f64; 2] {
         let shape = self.levels[0].shape();
         let sum = |x: &[f64], y: &[f64]| place.sum(dot(&shape, x, y), false).0;
         let seed_x = 2 * number as u64 + 1;
@@ -431,7 +435,7 @@ fn dot(shape: &VectorShape, x: &[f64], y: &[f64]) -> f64 {
 }
 
 /// Computes w = a x + b y.
-fn update(shape: &VectorShape, w: &mut [f64], [(x, a), (y, b)]: &[(&Array<f64>, f64); 2]) {
+fn update(shape: &VectorShape, w: &mut [f64], [(x, a), (y, b)]: &[(&MappedArray<f64>, f64); 2]) {
     for first in shape.lines() {
         let line = first..first + shape.grid[0];
         for ((w_element, x_element), y_element) in

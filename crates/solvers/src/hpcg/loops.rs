@@ -152,7 +152,7 @@ unsafe fn forward_body<S: InstructionSet, const ASK: bool, const FROM_ZERO: bool
     t: *mut f64,
 ) {
     let points = a.shape.grid[0];
-    let slices = a.shape.slices();
+    let slices = a.shape.slices_per_line();
     let mut lower = a.lower.at(0);
     let mut upper = a.upper.at(0);
     let mut below = a.below_columns.at(0);
@@ -209,8 +209,8 @@ unsafe fn backward_body<S: InstructionSet, const ASK: bool>(
     t: *const f64,
 ) {
     let points = a.shape.grid[0];
-    let slices = a.shape.slices();
-    let all = a.shape.all_slices();
+    let slices = a.shape.slices_per_line();
+    let all = a.shape.slice_count();
     let mut upper = a.upper.at(all * SIDE_SLOTS * LANES);
     let mut above = a.above_columns.at(all * SIDE_SLOTS * LANES);
     let mut inverse = a.inverse.at(all * LANES);
@@ -275,7 +275,7 @@ unsafe fn slice_product<S: InstructionSet, const ASK: bool>(
 /// The requirements of [`product`] apply.
 #[inline(always)]
 unsafe fn product_body<S: InstructionSet, const ASK: bool>(a: &Matrix, x: *const f64, y: *mut f64) {
-    let slices = a.shape.slices();
+    let slices = a.shape.slices_per_line();
     for (line, first) in a.shape.lines().enumerate() {
         for slice in 0..slices {
             let at = first + slice * LANES;
@@ -299,7 +299,7 @@ unsafe fn restrict_body<S: InstructionSet, const ASK: bool>(
     x: *const f64,
     coarse: *mut f64,
 ) {
-    let slices = a.shape.slices();
+    let slices = a.shape.slices_per_line();
     let [_, y, _] = a.shape.grid;
     let [points, of_plane, _] = a.shape.grid.map(|points| points / 2);
     let coarse_shape = VectorShape::new(a.shape.grid.map(|extent| extent / 2));

@@ -6,7 +6,7 @@
 //! use vectors. The parts below and above the diagonal are stored separately, for sweeps that need only one of them.
 
 use super::problem::{DomainLayout, GridPoints};
-use crate::array::Array;
+use crate::array::MappedArray;
 use crate::system::check_end_request;
 use nodegauge_measure::Failure;
 use nodegauge_os::is_end_requested;
@@ -74,13 +74,13 @@ impl VectorShape {
 
     /// Returns the number of slices of a line.
     #[inline]
-    pub fn slices(&self) -> usize {
+    pub fn slices_per_line(&self) -> usize {
         self.grid[0].div_ceil(LANES)
     }
 
     /// Returns the number of slices of all lines.
-    pub fn all_slices(&self) -> usize {
-        self.slices() * self.grid[1] * self.grid[2]
+    pub fn slice_count(&self) -> usize {
+        self.slices_per_line() * self.grid[1] * self.grid[2]
     }
 }
 
@@ -92,14 +92,14 @@ const SLICES_UNCHECKED: usize = 1024;
 pub(crate) struct Matrix {
     pub shape: VectorShape,
     /// Coefficients below the diagonal: [`SIDE_SLOTS`] slots of [`LANES`] coefficients per slice.
-    pub lower: Array<f64>,
-    pub upper: Array<f64>,
+    pub lower: MappedArray<f64>,
+    pub upper: MappedArray<f64>,
     /// Diagonal coefficients, and their inverses: [`LANES`] per slice.
-    pub diagonal: Array<f64>,
-    pub inverse: Array<f64>,
+    pub diagonal: MappedArray<f64>,
+    pub inverse: MappedArray<f64>,
     /// Columns of the coefficients, as indices into vectors, in the order of the coefficients.
-    pub below_columns: Array<u32>,
-    pub above_columns: Array<u32>,
+    pub below_columns: MappedArray<u32>,
+    pub above_columns: MappedArray<u32>,
 }
 
 impl Matrix {
@@ -110,15 +110,15 @@ impl Matrix {
     /// Fails if memory cannot be mapped, or if the user ends the run.
     pub fn new(layout: &DomainLayout, domain: usize) -> Result<Self, Failure> {
         let shape = VectorShape::new(layout.local);
-        let slices = shape.all_slices();
+        let slices = shape.slice_count();
         let mut matrix = Self {
             shape,
-            lower: Array::allocate(slices * SIDE_SLOTS * LANES)?,
-            upper: Array::allocate(slices * SIDE_SLOTS * LANES)?,
-            diagonal: Array::allocate(slices * LANES)?,
-            inverse: Array::allocate(slices * LANES)?,
-            below_columns: Array::allocate(slices * SIDE_SLOTS * LANES)?,
-            above_columns: Array::allocate(slices * SIDE_SLOTS * LANES)?,
+            lower: MappedArray::allocate(slices * SIDE_SLOTS * LANES)?,
+            upper: MappedArray::allocate(slices * SIDE_SLOTS * LANES)?,
+            diagonal: MappedArray::allocate(slices * LANES)?,
+            inverse: MappedArray::allocate(slices * LANES)?,
+            below_columns: MappedArray::allocate(slices * SIDE_SLOTS * LANES)?,
+            above_columns: MappedArray::allocate(slices * SIDE_SLOTS * LANES)?,
         };
         matrix.fill(layout, domain);
         check_end_request()?;
@@ -128,7 +128,7 @@ impl Matrix {
     fn fill(&mut self, layout: &DomainLayout, domain: usize) {
         let shape = self.shape;
         let global = layout.global();
-        let place = layout.place(domain);
+        let place = layout.position(domain);
         let [points, lines, _] = shape.grid;
         let exists = |point: [isize; 3], steps: [isize; 3]| {
             (0..3).all(|axis| {
@@ -136,12 +136,12 @@ impl Matrix {
                 (0..global[axis] as isize).contains(&(first + point[axis] + steps[axis]))
             })
         };
-        for slice in 0..shape.all_slices() {
+        for slice in 0..shape.slice_count() {
             if slice.is_multiple_of(SLICES_UNCHECKED) && is_end_requested() {
                 return;
             }
-            let line = slice / shape.slices();
-            let first = slice % shape.slices() * LANES;
+            let line = slice / shape.slices_per_line();
+            let first = slice % shape.slices_per_line() * LANES;
             let [y, z] = [line % lines, line / lines].map(|at| at as isize);
             for (side, sign) in [(&mut self.lower, 1), (&mut self.upper, -1)] {
                 for (slot, steps) in BELOW.iter().enumerate() {
@@ -173,9 +173,9 @@ impl Matrix {
     /// Multiplies the diagonal by `factor` at each point, in row order.
     pub fn scale_diagonal(&mut self, mut factor: impl FnMut([usize; 3]) -> f64) {
         let [points, lines, _] = self.shape.grid;
-        for slice in 0..self.shape.all_slices() {
-            let line = slice / self.shape.slices();
-            let first = slice % self.shape.slices() * LANES;
+        for slice in 0..self.shape.slice_count() {
+            let line = slice / self.shape.slices_per_line();
+            let first = slice % self.shape.slices_per_line() * LANES;
             for lane in (0..LANES).filter(|lane| first + lane < points) {
                 let at = slice * LANES + lane;
                 self.diagonal[at] *= factor([first + lane, line % lines, line / lines]);
@@ -194,6 +194,6 @@ impl Matrix {
 
     /// Returns the size of the rows in bytes.
     pub fn bytes(shape: &VectorShape) -> usize {
-        shape.all_slices() * LANES * ((2 * SIDE_SLOTS + 2) * 8 + 2 * SIDE_SLOTS * 4)
+        shape.slice_count() * LANES * ((2 * SIDE_SLOTS + 2) * 8 + 2 * SIDE_SLOTS * 4)
     }
 }

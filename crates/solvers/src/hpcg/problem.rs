@@ -43,14 +43,14 @@ impl DomainLayout {
     }
 
     /// Returns the position of a domain in the grid of domains.
-    pub fn place(&self, domain: usize) -> GridPoints {
+    pub fn position(&self, domain: usize) -> GridPoints {
         let [x, y, _] = self.domains;
         [domain % x, domain / x % y, domain / (x * y)]
     }
 
     /// Returns the adjacent domain in the given direction; `None` at the boundary of the grid.
     pub fn neighbour(&self, domain: usize, steps: [isize; 3]) -> Option<usize> {
-        let place = self.place(domain);
+        let place = self.position(domain);
         let mut number = 0;
         for axis in [2, 1, 0] {
             let at = place[axis].checked_add_signed(steps[axis])?;

@@ -8,7 +8,7 @@ use crate::code::LoopCode;
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::{Failure, Seconds};
 use nodegauge_os::monotonic_nanos;
-use nodegauge_team::{Interrupt, Laps, Member, TeamError, WorkerPool, stopping_check};
+use nodegauge_team::{InterruptCheck, Laps, Member, TeamError, WorkerPool, stopping_check};
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -46,7 +46,7 @@ pub struct SetResult {
 
 /// Data for creating the domain of a member.
 #[derive(Clone, Copy)]
-pub struct DomainPlan<'a> {
+pub struct DomainSetup<'a> {
     /// Layout of the domains.
     pub layout: &'a DomainLayout,
     /// Exchange of halos between the domains.
@@ -64,7 +64,7 @@ struct SetRequest<'a> {
     pub stop_criteria: StopCriteria<'a>,
 }
 
-impl DomainPlan<'_> {
+impl DomainSetup<'_> {
     /// Runs one set on newly created domains. `at` is the index of the workers in the pool. HPCG's tests are also run,
     /// unless `is_tested` is true. Returns `None` if the user interrupts the run.
     ///
@@ -88,7 +88,7 @@ impl DomainPlan<'_> {
         let mut ask = stopping_check(interrupted, &stop);
         // SAFETY: the job computes, maps memory and synchronises only at the barrier of the team.
         let made = unsafe {
-            pool.sample(at, Interrupt::when(&mut ask).every(CHECK_INTERVAL), |member, laps| {
+            pool.sample(at, InterruptCheck::when(&mut ask).every(CHECK_INTERVAL), |member, laps| {
                 SetResult::run_member(member, laps, self, request)
             })
         };
@@ -107,10 +107,10 @@ impl SetResult {
     fn run_member(
         member: &Member<'_>,
         laps: &mut Laps<'_>,
-        plan: DomainPlan<'_>,
+        plan: DomainSetup<'_>,
         request: SetRequest<'_>,
     ) -> Result<Self, Failure> {
-        let DomainPlan { layout, exchange, codes } = plan;
+        let DomainSetup { layout, exchange, codes } = plan;
         let place = DomainExchangePoint::new(exchange, member);
         let begun = monotonic_nanos();
         let domain = Domain::new(layout, member.index, codes[0]);
@@ -122,11 +122,11 @@ impl SetResult {
             return Err(Failure::missing("another domain could not map memory"));
         }
         if codes.len() > 1 {
-            domain.choose(&place, codes);
+            domain.choose_loops(&place, codes);
         }
         let tests = (!request.tested).then(|| TestResults {
-            departures: domain.symmetry_test(&place, member.index).map(finite_or_none),
-            iterations: domain.spectral_test(
+            departures: domain.run_symmetry_test(&place, member.index).map(finite_or_none),
+            iterations: domain.run_spectral_test(
                 &place,
                 layout,
                 member.index,

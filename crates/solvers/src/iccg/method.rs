@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// Preconditioner and order of elimination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub enum Method {
+pub enum IccgMethod {
     /// Block-IC(0) within the domain of every thread, without couplings between domains.
     #[default]
     Domain,
@@ -22,7 +22,7 @@ pub enum Method {
 }
 
 nodegauge_measure::names!(
-    Method,
+    IccgMethod,
     "preconditioner",
     Domain = "domain",
     Multicolour = "multicolour" | "multicolor",
@@ -32,7 +32,7 @@ nodegauge_measure::names!(
     Diagonal = "diagonal"
 );
 
-impl Method {
+impl IccgMethod {
     /// Returns the order in which rows are eliminated.
     pub(crate) fn order(self) -> EliminationOrder {
         match self {

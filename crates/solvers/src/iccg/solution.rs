@@ -1,24 +1,24 @@
 //! One complete solve by threads or ranks, from numbering the mesh points to checking the solution.
 
-use super::method::Method;
+use super::method::IccgMethod;
 use crate::array::{SharedArray, divisors, finite_or_none};
 use crate::cg::{
     IterationTimes, IterationWork, LoopCodes, PARTS, Solver, SolverEnd, SolverState, StopLimits,
 };
 use crate::code::LoopCode;
 use crate::context::{ThreadContext, Threads};
-use crate::elasticity::{Mesh, Stretch, Subdomain};
-use crate::halo::{Halo, MpiRanks, Ranks, SharedHalo, SingleRank, too_few_points};
+use crate::elasticity::{Mesh, StretchedBox, Subdomain};
+use crate::halo::{Halo, MpiMeshRanks, Ranks, SharedHalo, SingleRank, too_few_points};
 use crate::order::Numbering;
 use crate::precondition::Preconditioner;
 use crate::setup_clock::SetupClock;
-use crate::sparse::Storage;
+use crate::sparse::MatrixFormat;
 use crate::system::{AssembledSystem, Matrix, System, check_end_request};
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::{Failure, Observer, Seconds};
 use nodegauge_os::{is_end_requested, monotonic_nanos};
 use nodegauge_team::mpi::{self, World};
-use nodegauge_team::{Interrupt, Laps, Member, TeamError, TimedResults, WorkerPool, Workers};
+use nodegauge_team::{InterruptCheck, Laps, Member, TeamError, TimedResults, WorkerPool, Workers};
 use serde::{Deserialize, Serialize};
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,7 +36,7 @@ const PRODUCTS_PER_FORMAT: f64 = 100.0;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SolutionLoops {
     /// Storage format of the matrix.
-    pub storage: Storage,
+    pub storage: MatrixFormat,
     /// True if the loops of products prefetch.
     pub prefetches: bool,
     /// True if the loops of the preconditioner prefetch.
@@ -59,13 +59,13 @@ pub struct SolutionJob {
     /// Mesh of the problem.
     pub mesh: Mesh,
     /// Storage format of the matrix; `None` to choose the faster one.
-    pub storage: Option<Storage>,
+    pub storage: Option<MatrixFormat>,
     /// Criteria for stopping the solver.
     pub tolerance: StopLimits,
     /// Storage format and loops; `None` to choose the fastest by measurement.
     pub loops: Option<SolutionLoops>,
     /// Preconditioner and order of elimination.
-    pub method: Method,
+    pub method: IccgMethod,
 }
 
 /// Result of a solve; numbers that are not finite are `None`.
@@ -96,12 +96,12 @@ pub struct Solution {
 }
 
 /// Returns the indices of the parts of an iteration that move data.
-pub fn moving_parts(work: &IterationWork) -> impl Iterator<Item = usize> {
+pub fn data_moving_parts(work: &IterationWork) -> impl Iterator<Item = usize> {
     (0..PARTS.len()).filter(|part| work.bytes[*part] > 0)
 }
 
 /// Solves the system. `at` is the index of the workers in the pool. Returns one sample per iteration, with the time of
-/// the iteration and the times of its [`moving_parts`]; `None` if the user interrupts the solve.
+/// the iteration and the times of its [`data_moving_parts`]; `None` if the user interrupts the solve.
 ///
 /// # Errors
 /// Fails if memory cannot be mapped or a worker fails.
@@ -130,7 +130,7 @@ fn by_threads(
         UnstoredSystem::assemble(team, Subdomain::whole_mesh(job.mesh), job, |_, _| SingleRank)?;
     let prepared = unstored.choose(team, &halo)?;
     let mut solver = prepared.solver(team, &halo)?;
-    let mut state = solver.start();
+    let mut state = solver.initial_state();
     let mut samples = Vec::new();
     let mut count = 1;
     while state.end.is_none() {
@@ -140,14 +140,14 @@ fn by_threads(
         // SAFETY: the job computes and synchronises only at the barrier of the team. All threads of the team have
         // different contexts, and no other code uses the solver.
         let (sample, timed) = unsafe {
-            pool.sample(at, Interrupt::never(), |member, laps| {
+            pool.sample(at, InterruptCheck::never(), |member, laps| {
                 let context = ThreadContext::from_thread(member);
                 solver.advance(&context, laps, state, count, job.tolerance)
             })
         }?;
         let (reached, times) = &timed.results[0];
         state = *reached;
-        samples.extend(iteration_samples(&sample, times, &solver.work()));
+        samples.extend(iteration_samples(&sample, times, &solver.iteration_work()));
         count = iterations_until_check(sample.seconds.last().copied().unwrap_or(1.0));
         let share = state.residual.ln() / job.tolerance.residual.ln();
         let text = format!("iteration {}, residual {:.1e}", state.iterations, state.residual);
@@ -171,7 +171,7 @@ fn by_ranks(
     let shared = SharedHalo::allocate(job.mesh, ranks)?;
     // SAFETY: the job computes, allocates, makes system calls, and synchronises only at the barrier of the ranks.
     let solved = unsafe {
-        pool.sample(at, Interrupt::when(&mut || observer.is_interrupted()), |member, laps| {
+        pool.sample(at, InterruptCheck::when(&mut || observer.is_interrupted()), |member, laps| {
             let own_range = shared.rank_access(member.index);
             // The parent process, which waits for the ranks, handles interrupts.
             run_rank(member, laps, job, &own_range, grid, &mut || false)
@@ -194,7 +194,7 @@ fn by_mpi(
 ) -> Result<Option<(Solution, Vec<Sample>)>, Failure> {
     let timed = mpi_rank(world, job, &mut || observer.is_interrupted())?;
     let Some(timed) = timed else { unreachable!("the rank that sends the job is rank 0") };
-    let sample = timed.sample((f64::NAN, f64::NAN));
+    let sample = timed.to_sample((f64::NAN, f64::NAN));
     combine_ranks(&sample, timed)
 }
 
@@ -209,7 +209,7 @@ fn mpi_rank(
     interrupted: &mut dyn FnMut() -> bool,
 ) -> Result<Option<TimedResults<RankSolution>>, Failure> {
     let grid = rank_grid(job.mesh, world.count)?;
-    let ranks = MpiRanks::new(world, job.mesh, grid)?;
+    let ranks = MpiMeshRanks::new(world, job.mesh, grid)?;
     mpi::run_timed(world, |member, laps| run_rank(member, laps, job, &ranks, grid, interrupted))
 }
 
@@ -217,7 +217,7 @@ fn mpi_rank(
 ///
 /// # Errors
 /// Fails if memory cannot be mapped or a rank fails.
-pub fn follow(world: &World, job: &SolutionJob) -> Result<(), Failure> {
+pub fn solve_as_follower(world: &World, job: &SolutionJob) -> Result<(), Failure> {
     mpi_rank(world, job, &mut || false)?;
     Ok(())
 }
@@ -277,7 +277,7 @@ fn as_rank(
     }
     // After this point, all ranks wait for each other, so a rank that fails must end the whole run.
     let mut solver = prepared.solver(context, &halo).unwrap_or_else(end_rank);
-    let mut state = solver.start();
+    let mut state = solver.initial_state();
     let mut times = Vec::new();
     let mut count = 1;
     while state.end.is_none() {
@@ -333,7 +333,7 @@ fn combine(solutions: &[Solution]) -> Solution {
 
 /// Returns one sample per iteration. Each sample has the core-to-core round trips before and after the complete solve.
 fn iteration_samples(all: &Sample, times: &[IterationTimes], work: &IterationWork) -> Vec<Sample> {
-    let parts: Vec<usize> = moving_parts(work).collect();
+    let parts: Vec<usize> = data_moving_parts(work).collect();
     let of = |(number, iteration): (usize, &IterationTimes)| {
         // The times before and after the iteration are used to detect interference.
         let seconds: Vec<f64> = std::iter::once(all.seconds[number])
@@ -407,14 +407,14 @@ impl PreparedSystem {
             // The solution has ended, so the default is never used.
             end: state.end.unwrap_or(SolverEnd::Limit),
             residual: finite_or_none(residual),
-            error: finite_or_none(self.system.error(solver.solution(), &Stretch)),
+            error: finite_or_none(self.system.relative_error(solver.solution(), &StretchedBox)),
             setup_s: Seconds(self.setup.computed),
             memory_s: Seconds(self.setup.provided),
             loops: self.loops,
             product_s: self.product_s.map(|time| time.map(Seconds)),
             colours: self.system.rows.colour_count(),
             shift: self.preconditioner.shift,
-            work: solver.work(),
+            work: solver.iteration_work(),
         }
     }
 }
@@ -431,12 +431,12 @@ impl UnstoredSystem {
         let rows = Numbering::new(&subdomain, job.method.order(), threads.count());
         let halo = halo(&subdomain, &rows);
         let wanted = job.loops.map(|chosen| chosen.storage).or(job.storage);
-        let is_sliced = wanted == Some(Storage::Sell);
+        let is_sliced = wanted == Some(MatrixFormat::Sell);
         let AssembledSystem { system, blocks, sliced } =
-            System::assemble(threads, subdomain, rows, &Stretch, is_sliced, &mut clock)?;
+            System::assemble(threads, subdomain, rows, &StretchedBox, is_sliced, &mut clock)?;
         check_end_request()?;
         let preconditioner = match job.method {
-            Method::Diagonal => {
+            IccgMethod::Diagonal => {
                 Preconditioner::diagonal(threads, &blocks, &system.rows, &mut clock)?
             }
             _ => Preconditioner::incomplete_factorisation(
@@ -463,7 +463,7 @@ impl UnstoredSystem {
             Some(_) => None,
             None => Some([
                 SharedArray::allocate(3 * system.rows.nodes.len())?,
-                SharedArray::allocate(3 * system.rows.owned())?,
+                SharedArray::allocate(3 * system.rows.owned_count())?,
             ]),
         };
         let chosen = job.loops;
@@ -650,7 +650,7 @@ unsafe fn products(
 /// # Errors
 /// Fails if there is no such grid.
 pub fn rank_grid(mesh: Mesh, ranks: usize) -> Result<[usize; 3], Failure> {
-    let nodes = mesh.nodes();
+    let nodes = mesh.points_per_axis();
     let grids = divisors(ranks)
         .flat_map(|x| divisors(ranks / x).map(move |y| [x, y, ranks / x / y]))
         .filter(|grid| grid.iter().zip(nodes).all(|(parts, nodes)| *parts <= nodes));

@@ -1,8 +1,8 @@
 //! Computation of block-IC(0): the elimination of the rows, and the transposition of the lower factor.
 
-use super::pattern::{Coupling, OwnRows, Pattern};
+use super::pattern::{Coupling, FactorPattern, OwnRows};
 use super::{invert_into, position};
-use crate::array::{Array, SharedArray};
+use crate::array::{MappedArray, SharedArray};
 use crate::code::{LoopCode, compiled};
 use crate::context::{ThreadContext, Threads};
 use crate::order::Numbering;
@@ -23,7 +23,7 @@ const ROWS_PER_GROUP: usize = 64;
 pub(super) struct Factorisation<'a> {
     matrix: &'a Blocks,
     rows: &'a Numbering,
-    pattern: Pattern,
+    pattern: FactorPattern,
     /// Inverses of the diagonal blocks, as in [`Preconditioner`](super::Preconditioner).
     inverse: SharedArray<f64>,
     /// Factor below the diagonal.
@@ -45,8 +45,8 @@ impl<'a> Factorisation<'a> {
         rows: &'a Numbering,
         clock: &mut SetupClock,
     ) -> Result<Self, Failure> {
-        let pattern = Pattern::find(threads, matrix, rows, clock)?;
-        let inverse = SharedArray::allocate(BLOCK * rows.owned())?;
+        let pattern = FactorPattern::find(threads, matrix, rows, clock)?;
+        let inverse = SharedArray::allocate(BLOCK * rows.owned_count())?;
         clock.touch_untimed(threads, |context| {
             let own = rows.thread_rows(context.thread);
             // SAFETY: the rows belong to this thread.
@@ -69,7 +69,7 @@ impl<'a> Factorisation<'a> {
     }
 
     /// Returns the inverses of the diagonal blocks, and the factors below and above the diagonal.
-    pub fn into_factors(self) -> (Array<f64>, [Blocks; 2]) {
+    pub fn into_factors(self) -> (MappedArray<f64>, [Blocks; 2]) {
         let Self { inverse, lower, upper, .. } = self;
         (inverse.into_array(), [lower.into_blocks(), upper.into_blocks()])
     }
@@ -82,7 +82,7 @@ impl<'a> Factorisation<'a> {
     unsafe fn factorise(&self, context: &ThreadContext<'_>, good: &AtomicBool) {
         let own = OwnRows::from_numbering(self.rows, context.thread);
         let code = LoopCode::widest(false);
-        let mut scratch = RowScratch::new(self.rows.owned());
+        let mut scratch = RowScratch::new(self.rows.owned_count());
         let mut transposition = Transposition::new(self, own);
         for stage in self.rows.stages(context.thread) {
             let mut first = stage.start;
@@ -284,7 +284,7 @@ impl RowScratch {
     /// follow the last row, or because `row` or one of its lower couplings does not repeat the pattern of the
     /// preceding row.
     #[inline(always)]
-    fn shift_to(&mut self, pattern: &Pattern, row: usize) -> bool {
+    fn shift_to(&mut self, pattern: &FactorPattern, row: usize) -> bool {
         if !(self.row.is_some_and(|last| last + 1 == row) && pattern.is_repetition(row)) {
             return false;
         }
@@ -486,7 +486,7 @@ impl<'a> Transposition<'a> {
 mod tests {
     use super::*;
     use crate::elasticity::element::{Block3x3, invert};
-    use crate::elasticity::{Mesh, Stretch, Subdomain};
+    use crate::elasticity::{Mesh, StretchedBox, Subdomain};
     use crate::order::EliminationOrder;
     use crate::system::{AssembledSystem, System};
     use nodegauge_team::Team;
@@ -498,7 +498,7 @@ mod tests {
     struct Factorised {
         rows: Numbering,
         matrix: Blocks,
-        inverse: Array<f64>,
+        inverse: MappedArray<f64>,
         factors: [Blocks; 2],
         /// Number of rows that repeat the pattern of the preceding row.
         repetitions: usize,
@@ -510,11 +510,11 @@ mod tests {
         let mut team = Team::start(&vec![Vec::new(); numbering.threads()]).unwrap();
         let mut clock = SetupClock::start();
         let whole = Subdomain::whole_mesh(MESH);
-        let made = System::assemble(&mut team, whole, numbering, &Stretch, false, &mut clock);
+        let made = System::assemble(&mut team, whole, numbering, &StretchedBox, false, &mut clock);
         let AssembledSystem { system: System { rows, .. }, blocks: matrix, .. } = made.unwrap();
         let mut factor = Factorisation::allocate(&mut team, &matrix, &rows, &mut clock).unwrap();
         let repetitions =
-            (0..rows.owned()).filter(|row| factor.pattern.is_repetition(*row)).count();
+            (0..rows.owned_count()).filter(|row| factor.pattern.is_repetition(*row)).count();
         if general {
             factor.pattern.forget_repetitions();
         }
@@ -527,7 +527,7 @@ mod tests {
     /// Returns the numberings of [`MESH`] in every order, and a shuffled sequence with a single colour.
     fn numberings(threads: usize) -> Vec<Numbering> {
         let whole = Subdomain::whole_mesh(MESH);
-        let count = whole.known_nodes();
+        let count = whole.known_point_count();
         let ordered = EliminationOrder::ALL.map(|order| Numbering::new(&whole, order, threads));
         // 89 and the number of nodes have no common divisor.
         let shuffled: Vec<u32> = (0..count).map(|at| (at * 89 % count) as u32).collect();
@@ -545,7 +545,7 @@ mod tests {
             for (fast, general) in numberings(threads).into_iter().zip(numberings(threads)) {
                 let [fast, general] = [factorised(fast, false), factorised(general, true)];
                 for (mine, other) in fast.factors.iter().zip(&general.factors) {
-                    for row in 0..fast.rows.owned() {
+                    for row in 0..fast.rows.owned_count() {
                         assert_eq!(mine.row(row).0, other.row(row).0);
                         assert_eq!(bits(mine.row(row).1), bits(other.row(row).1));
                     }
@@ -591,7 +591,7 @@ mod tests {
             for rows in numberings(threads) {
                 let Factorised { rows, matrix, inverse, factors: [lower, upper], .. } =
                     factorised(rows, false);
-                let below: Vec<HashMap<u32, Block3x3>> = (0..rows.owned())
+                let below: Vec<HashMap<u32, Block3x3>> = (0..rows.owned_count())
                     .map(|row| {
                         let (columns, blocks) = lower.row(row);
                         let mut of_row: HashMap<u32, Block3x3> =
@@ -645,7 +645,7 @@ mod tests {
                         }
                     }
                 }
-                assert_eq!(checked, lower.count() + rows.owned());
+                assert_eq!(checked, lower.count() + rows.owned_count());
             }
         }
     }

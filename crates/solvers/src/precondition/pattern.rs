@@ -4,7 +4,7 @@
 //! for most rows of a mesh, so that positions that were found for a row are also valid for the next row. The patterns
 //! of successive rows are always compared; they are never assumed to repeat.
 
-use crate::array::{Array, SharedArray};
+use crate::array::{MappedArray, SharedArray};
 use crate::context::Threads;
 use crate::order::Numbering;
 use crate::setup_clock::SetupClock;
@@ -23,7 +23,7 @@ pub(super) enum Coupling {
 
 /// Role of a coupling, with the colour of the column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Role {
+pub(super) struct CouplingRole {
     pub coupling: Coupling,
     /// Colour of the column; 0 if another rank owns the column.
     pub colour: u32,
@@ -51,10 +51,10 @@ impl<'a> OwnRows<'a> {
 
     /// Returns the role of the coupling between a row of the thread and `column`.
     #[inline]
-    pub fn role(&self, row: usize, column: usize) -> Role {
+    pub fn role(&self, row: usize, column: usize) -> CouplingRole {
         let colours = &self.numbering.colours;
         let Some(colour) = colours.get(column).copied() else {
-            return Role { coupling: Coupling::LeftOut, colour: 0 };
+            return CouplingRole { coupling: Coupling::LeftOut, colour: 0 };
         };
         let own_colour = colours[row];
         let coupling = if row == column {
@@ -66,22 +66,22 @@ impl<'a> OwnRows<'a> {
         } else {
             Coupling::Upper
         };
-        Role { coupling, colour }
+        CouplingRole { coupling, colour }
     }
 }
 
 /// Pattern of the factors of all rows of a rank.
 #[derive(Debug)]
-pub(super) struct Pattern {
+pub(super) struct FactorPattern {
     /// For each row, 1 if it repeats the pattern of the preceding row, otherwise 0.
-    repeats: Array<u8>,
+    repeats: MappedArray<u8>,
     /// Number of lower couplings of each row.
-    pub lower: Array<u32>,
+    pub lower: MappedArray<u32>,
     /// Number of upper couplings of each row.
-    pub upper: Array<u32>,
+    pub upper: MappedArray<u32>,
 }
 
-impl Pattern {
+impl FactorPattern {
     /// Finds the pattern.
     ///
     /// # Errors
@@ -92,9 +92,9 @@ impl Pattern {
         numbering: &Numbering,
         clock: &mut SetupClock,
     ) -> Result<Self, Failure> {
-        let repeats = SharedArray::<u8>::allocate(numbering.owned())?;
-        let lower = SharedArray::<u32>::allocate(numbering.owned())?;
-        let upper = SharedArray::<u32>::allocate(numbering.owned())?;
+        let repeats = SharedArray::<u8>::allocate(numbering.owned_count())?;
+        let lower = SharedArray::<u32>::allocate(numbering.owned_count())?;
+        let upper = SharedArray::<u32>::allocate(numbering.owned_count())?;
         clock.touch_untimed(threads, |context| {
             let own = numbering.thread_rows(context.thread);
             // SAFETY: the rows belong to this thread.

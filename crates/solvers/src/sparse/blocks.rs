@@ -1,13 +1,13 @@
 //! Storage of consecutive block rows of different lengths (BCSR).
 
 use super::kernel::{self, Rows};
-use crate::array::{Array, SharedArray};
+use crate::array::{MappedArray, SharedArray};
 use crate::code::LoopCode;
 use crate::context::Threads;
 use crate::order::Numbering;
 use crate::setup_clock::SetupClock;
 use nodegauge_kernels::isa::InstructionSet;
-use nodegauge_kernels::{F64x4, stream_copy};
+use nodegauge_kernels::{F64x4, copy_nontemporal};
 use nodegauge_measure::Failure;
 use std::ops::Range;
 
@@ -24,15 +24,15 @@ pub(crate) struct BlockRow<'a> {
 /// Block rows of all threads.
 #[derive(Debug)]
 pub(crate) struct Blocks {
-    starts: Array<usize>,
-    columns: Array<u32>,
-    values: Array<f64>,
+    starts: MappedArray<usize>,
+    columns: MappedArray<u32>,
+    values: MappedArray<f64>,
 }
 
 /// [`Blocks`] while threads write different rows.
 #[derive(Debug)]
 pub(crate) struct SharedBlocks {
-    starts: Array<usize>,
+    starts: MappedArray<usize>,
     columns: SharedArray<u32>,
     values: SharedArray<f64>,
 }
@@ -184,7 +184,7 @@ pub(crate) fn stream_blocks(code: LoopCode, to: &mut [[f64; BLOCK]], from: &[[f6
     assert_eq!(to.len(), from.len());
     let numbers = BLOCK * to.len();
     // SAFETY: both slices have the numbers, and the processor has the instruction set.
-    unsafe { stream_copy(code.isa(), to.as_mut_ptr().cast(), from.as_ptr().cast(), numbers) }
+    unsafe { copy_nontemporal(code.isa(), to.as_mut_ptr().cast(), from.as_ptr().cast(), numbers) }
 }
 
 /// Prefetches the cache lines of a block.

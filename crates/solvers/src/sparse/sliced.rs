@@ -3,23 +3,23 @@
 
 use super::blocks::{BLOCK, BlockRow};
 use super::kernel::{self, LANES, Slices};
-use crate::array::{Array, SharedArray};
+use crate::array::{MappedArray, SharedArray};
 use crate::code::{LoopCode, compiled};
 use nodegauge_kernels::isa::InstructionSet;
-use nodegauge_kernels::{LINE_NUMBERS, stream_line};
+use nodegauge_kernels::{NUMBERS_PER_LINE, store_line_nontemporal};
 use nodegauge_measure::Failure;
 use std::ops::Range;
 
 /// Checks that one element of the blocks of all rows in a slice fills a cache line.
-const _: () = assert!(LANES == LINE_NUMBERS);
+const _: () = assert!(LANES == NUMBERS_PER_LINE);
 
 /// Matrix rows of a thread, in sliced ELL.
 #[derive(Debug)]
 pub(crate) struct SlicedRows {
     rows: Range<usize>,
     starts: Vec<usize>,
-    columns: Array<u32>,
-    values: Array<f64>,
+    columns: MappedArray<u32>,
+    values: MappedArray<f64>,
 }
 
 /// [`SlicedRows`] before they are filled.
@@ -128,7 +128,7 @@ unsafe fn fill_body<S: InstructionSet, const ASK: bool>(
             let line = std::array::from_fn(|lane| blocks[lane][element]);
             let to = values.at(LANES * (BLOCK * place + element));
             // SAFETY: the line exists, and begins at a cache line, because the array does.
-            unsafe { stream_line::<S>(to, &line) };
+            unsafe { store_line_nontemporal::<S>(to, &line) };
         }
     }
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::size::SizeRule;
+use crate::size::RuleCaches;
 use nodegauge_kernels::Element;
 use nodegauge_measure::interference::Cause;
 use nodegauge_measure::record::Status;
@@ -9,7 +9,7 @@ fn config() -> TargetConfig {
         isa: kernels::available_isas()[0],
         stores: Stores::Regular,
         unroll: 4,
-        side_by_side: SideBySide::ONE,
+        side_by_side: SideBySidePages::ONE,
         prefetch: Prefetch::Off,
     };
     TargetConfig {
@@ -58,7 +58,7 @@ fn measured<'a>(
         wrong: None,
         lost: None,
         unchecked: None,
-        size: ArraySize::new(8, Element::F64, SizeRule::Reported(None), Vec::new()),
+        size: ArraySize::new(8, Element::F64, RuleCaches::Reported(None), Vec::new()),
         check: None,
         array_bytes: Bytes(64),
     }

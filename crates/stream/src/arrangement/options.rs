@@ -1,6 +1,6 @@
 //! Options of a run for the arrays and the loops.
 
-use crate::kernels::{self, Element, Kernel, KernelShape, Prefetch, SideBySide, Stores};
+use crate::kernels::{self, Element, Kernel, KernelShape, Prefetch, SideBySidePages, Stores};
 use crate::size::SizeSpec;
 use crate::tuner::LoopConstraints;
 use nodegauge_arena::RequestedPages;
@@ -29,7 +29,7 @@ pub struct ArrayOptions {
     /// Software prefetch; `None` to choose it by measurement.
     pub prefetch: Option<Prefetch>,
     /// Number of 4 KiB pages that loops traverse alternately (side by side); `None` to choose it by measurement.
-    pub side_by_side: Option<SideBySide>,
+    pub side_by_side: Option<SideBySidePages>,
 }
 
 impl Default for ArrayOptions {

@@ -7,8 +7,8 @@ use crate::size::check::{self, SizeCheck};
 use crate::size::{self, ArraySize, SizeSpec};
 use crate::target::Target;
 use nodegauge_arena::ArenaError;
-use nodegauge_gauge::Site;
-use nodegauge_measure::schedule::Limits;
+use nodegauge_gauge::MeasuredNode;
+use nodegauge_measure::schedule::RunLimits;
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer};
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ impl<T> TargetSetup<'_, T> {
     pub(crate) fn run(
         &mut self,
         arrangement: &Arrangement,
-        limits: &Limits,
+        limits: &RunLimits,
         observer: &mut dyn Observer,
     ) -> Result<PreparedTarget<T>, Failure> {
         observer.check_interrupt()?;
@@ -65,10 +65,10 @@ impl Arrangement {
     /// time is too short.
     pub(crate) fn check_size<T>(
         &mut self,
-        site: &Site,
+        site: &MeasuredNode,
         mut ready: PreparedTarget<T>,
         set_up: &mut TargetSetup<'_, T>,
-        limits: Limits,
+        limits: RunLimits,
         observer: &mut dyn Observer,
     ) -> Result<PreparedTarget<T>, Failure> {
         // Figures of arrays smaller than STREAM's rule requires are suspect anyway and need no check.
@@ -97,7 +97,7 @@ impl Arrangement {
 
     /// Returns a size with arrays of twice the length; `None` if the user chose the length, or if longer arrays do not
     /// fit.
-    pub(crate) fn doubled_size(&self, site: &Site) -> Option<ArraySize> {
+    pub(crate) fn doubled_size(&self, site: &MeasuredNode) -> Option<ArraySize> {
         let spec = SizeSpec::Elements(2 * self.size.elements);
         let conditions = size_conditions(site, &self.placement, &self.options);
         let twice = size::choose(spec, self.options.arrays.element, &conditions).ok();
@@ -109,7 +109,7 @@ impl Arrangement {
 
     /// Returns a size with arrays of half the length; `None` if the user chose the length, if the caches are unknown,
     /// or if shorter arrays would violate STREAM's rule.
-    pub(crate) fn halved_size(&self, site: &Site) -> Option<ArraySize> {
+    pub(crate) fn halved_size(&self, site: &MeasuredNode) -> Option<ArraySize> {
         if self.options.arrays.size != SizeSpec::Auto {
             return None;
         }
@@ -151,15 +151,15 @@ mod tests {
     use nodegauge_placement::{PlacementRequest, RankRequest};
 
     /// Returns a node with two cores, a reported cache of 2 MB, and `available` bytes of memory.
-    fn site(available: u64) -> Site {
+    fn site(available: u64) -> MeasuredNode {
         let text = "Package:1 L3Cache:1(size=2MB) Core:2 PU:1".to_owned();
         let topology = Topology::load(&TopologySource::Synthetic(text)).unwrap();
         let mut machine = Machine::default();
         machine.memory.available = Some(available);
-        Site::new(topology, machine, SysRoot::live())
+        MeasuredNode::new(topology, machine, SysRoot::live())
     }
 
-    fn plan(site: &Site, size: SizeSpec) -> Arrangement {
+    fn plan(site: &MeasuredNode, size: SizeSpec) -> Arrangement {
         let mut options = StreamOptions::default();
         options.arrays.size = size;
         Arrangement::new(site, &PlacementRequest::default(), options, Vec::new()).unwrap()
@@ -213,6 +213,6 @@ mod tests {
             (large_times, large_check.finds_cache(), large_check.rounds, large_said),
             (1, true, 3, 0)
         );
-        assert!(large_check.doubt().unwrap().contains("a cache holds part of the arrays"));
+        assert!(large_check.cache_doubt().unwrap().contains("a cache holds part of the arrays"));
     }
 }

@@ -12,7 +12,7 @@ use nodegauge_measure::record::Measurement;
 use nodegauge_toolchain::code::SharedObject;
 use nodegauge_toolchain::{
     ChildEnd, CommandLine, CompileLimits, Compiler, Job, JobOutput, KillReason, ProgramReach,
-    Scratch, ToolchainError, last_line, limit_exceeded_clause, run,
+    ScratchFolder, ToolchainError, last_line, limit_exceeded_clause, run,
 };
 use rustix::process::Signal;
 use std::os::unix::process::ExitStatusExt;
@@ -54,7 +54,7 @@ impl CompiledKernels {
 
     /// Returns a measurement for each requested kernel, from `measured`. For kernels that are missing there, it returns
     /// an invalid measurement with the reason. `wrong` is the reason for missing kernels that passed the test.
-    pub(crate) fn complete(
+    pub(crate) fn complete_measurements(
         &self,
         mut measured: Vec<Measurement>,
         wrong: Option<&str>,
@@ -78,7 +78,7 @@ const MAX_ELAPSED_FACTOR: u32 = 10;
 
 /// Builder of kernels, with a private directory for its files.
 pub struct KernelBuilder<'a> {
-    scratch: Scratch,
+    scratch: ScratchFolder,
     /// Command that runs [`self_test::run`]. Its arguments are appended.
     /// The command prints [`self_test::PASSED`] on success. On failure it prints the reason on standard error and exits
     /// with an error.
@@ -110,7 +110,7 @@ impl<'a> KernelBuilder<'a> {
         element: Element,
     ) -> Result<Self, ToolchainError> {
         Ok(Self {
-            scratch: Scratch::for_programs(None, ProgramReach::ThisHost)?,
+            scratch: ScratchFolder::for_programs(None, ProgramReach::ThisHost)?,
             self_test,
             limits,
             kernels,
@@ -161,7 +161,7 @@ impl<'a> KernelBuilder<'a> {
     ) -> Result<std::path::PathBuf, ToolchainError> {
         let source = self.scratch.path().join("kernels.c");
         std::fs::write(&source, C_SOURCE)
-            .map_err(|cause| Scratch::error(self.scratch.path(), &cause))?;
+            .map_err(|cause| ScratchFolder::error(self.scratch.path(), &cause))?;
         let element = if self.element == Element::F32 { "float" } else { "double" };
         let mut flags = SHARED_FLAGS.map(str::to_owned).to_vec();
         flags.push(format!("-DELEMENT={element}"));

@@ -1,8 +1,8 @@
 //! Values of `--compiler` and of the sweep axis `compiler`: a command, all installed compilers, or nodegauge's own
 //! (native) kernels.
 
-use crate::kernels::SideBySide;
-use crate::kernels::compiled::PAGES;
+use crate::kernels::SideBySidePages;
+use crate::kernels::compiled::PAGES_MACRO;
 use nodegauge_measure::sweep::{InvalidAxisValue, list_parts};
 use nodegauge_measure::{Failure, SyntaxError};
 use nodegauge_toolchain::presets::InstalledCompiler;
@@ -90,14 +90,16 @@ impl CompilerChoice {
 impl ChosenCompiler {
     /// Returns the compiler itself and, for a command of the user, one variant per number of pages side by side.
     /// Presets have no variants, because presets are for a comparison of flags.
-    pub(super) fn with_pages(self, pages: &[SideBySide]) -> Vec<Self> {
+    pub(super) fn with_pages(self, pages: &[SideBySidePages]) -> Vec<Self> {
         let mut all = vec![self];
         if let Self { choice: CompilerChoice::Command(command), is_preset: false } = &all[0]
-            && command.macro_value(PAGES).is_none()
+            && command.macro_value(PAGES_MACRO).is_none()
         {
             let several = pages.iter().filter_map(|pages| pages.above_one());
             let more = several.map(|count| {
-                CompilerChoice::Command(command.with_arguments([format!("-D{PAGES}={count}")]))
+                CompilerChoice::Command(
+                    command.with_arguments([format!("-D{PAGES_MACRO}={count}")]),
+                )
             });
             let more: Vec<CompilerChoice> = more.collect();
             all.extend(more.into_iter().map(|choice| Self { choice, is_preset: false }));
@@ -203,7 +205,7 @@ mod tests {
     #[test]
     fn requested_compiler_is_also_used_with_pages_side_by_side() {
         let of = |text: &str, is_preset| {
-            let pages = [SideBySide::ONE, SideBySide::new(4).unwrap()];
+            let pages = [SideBySidePages::ONE, SideBySidePages::new(4).unwrap()];
             let chosen = ChosenCompiler { choice: text.parse().unwrap(), is_preset };
             let all = chosen.with_pages(&pages).into_iter();
             all.map(|compiler| compiler.choice.to_string()).collect::<Vec<_>>()

@@ -11,15 +11,15 @@ use crate::GAUGE;
 use crate::arrangement::{Arrangement, PreparedTarget, TargetSetup};
 use crate::kernels::Loop;
 use crate::kernels::values::WrongValue;
-use crate::point::StreamPoint;
+use crate::point::StreamTarget;
 use crate::result::{self, StreamEvidence};
 use crate::target::Target;
 use nodegauge_arena::ArenaError;
 use nodegauge_arena::evidence::wrong_values_reason;
-use nodegauge_gauge::Site;
+use nodegauge_gauge::MeasuredNode;
 use nodegauge_gauge::series::Series;
 use nodegauge_measure::samples::Sample;
-use nodegauge_measure::schedule::{Limits, Turn, policy};
+use nodegauge_measure::schedule::{RunLimits, Turn, policy};
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, Observer, Outcome};
 use nodegauge_toolchain::nontemporal_memcpy_min_bytes;
 
@@ -44,7 +44,7 @@ impl MeasuredKernels {
     }
 
     /// Runs one pass that is discarded (in the first turn it is the warm-up), and then the passes of the turn.
-    fn turn(&mut self, point: &mut StreamPoint, turn: Turn) -> Result<Vec<Sample>, ArenaError> {
+    fn turn(&mut self, point: &mut StreamTarget, turn: Turn) -> Result<Vec<Sample>, ArenaError> {
         // The first round is short, so that a round can be completed even with a short budget.
         let kept = if turn.round == 0 { 1 } else { KEPT_PASSES };
         let due = turn.remaining.map_or(kept, |due| kept.min(due));
@@ -66,16 +66,16 @@ impl MeasuredKernels {
 
 /// Measures the native kernels and the kernels of all compilers.
 pub(super) fn run(
-    site: &Site,
+    site: &MeasuredNode,
     mut arrangement: Arrangement,
     compiled: &[CompiledKernels],
-    limits: Limits,
+    limits: RunLimits,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, Failure> {
-    let make = &mut |of: &Arrangement| of.prepare_point();
+    let make = &mut |of: &Arrangement| of.prepare_stream_target();
     let mut set_up = TargetSetup { make, target: |it| it, count: 1, may_grow: true };
     let mut ready = set_up.run(&arrangement, &limits, observer)?;
-    let until = limits.time_at_share(policy::COMPILED.choice_share);
+    let until = limits.time_at_share(policy::COMPILED_LOOPS.choice_share);
     let chosen = arrangement.choose(&mut ready.target, until, observer)?;
     let ready = arrangement.check_size(site, ready, &mut set_up, limits, observer)?;
     let PreparedTarget { target: mut point, check, .. } = ready;
@@ -89,9 +89,9 @@ pub(super) fn run(
     let setup_time = limits.elapsed();
     // The reserve is for the final check and, if values are wrong, for a check of each candidate.
     let reserve = (setup_time - begun) / candidates.len() as u32;
-    let limits = Limits { reserve, ..limits };
+    let limits = RunLimits { reserve, ..limits };
     observer.begin_phase("measuring native and compiled kernels, interleaved");
-    let mut series = Series::new(policy::COMPILED, limits, candidates.len());
+    let mut series = Series::new(policy::COMPILED_LOOPS, limits, candidates.len());
     for cell in (1..candidates.len()).filter(|cell| !candidates[*cell].is_good()) {
         series.schedule.exclude(cell);
     }
@@ -104,7 +104,7 @@ pub(super) fn run(
 
     let stop = series.stop_reason();
     let mut outcome = Outcome::default();
-    series.end(&mut outcome);
+    series.store_end(&mut outcome);
     for (i, (candidate, samples)) in
         candidates.into_iter().zip(&series.schedule.samples).enumerate()
     {
@@ -123,9 +123,9 @@ pub(super) fn run(
         }
         match i.checked_sub(1) {
             None => outcome.extend(of_candidate),
-            Some(i) => outcome
-                .measurements
-                .extend(compiled[i].complete(of_candidate.measurements, wrong.as_deref())),
+            Some(i) => outcome.measurements.extend(
+                compiled[i].complete_measurements(of_candidate.measurements, wrong.as_deref()),
+            ),
         }
     }
     outcome.notices = arrangement.notices;
@@ -136,7 +136,7 @@ pub(super) fn run(
 /// stores for copies of this length.
 fn about_memcpy(
     compiled: &[CompiledKernels],
-    point: &StreamPoint,
+    point: &StreamTarget,
     observer: &dyn Observer,
 ) -> Option<Notice> {
     if !compiled.iter().flat_map(CompiledKernels::loops).any(|each| calls_memcpy(&each)) {
@@ -157,7 +157,7 @@ fn about_memcpy(
 
 /// Runs one pass of each candidate over newly filled arrays, and checks the arrays.
 fn check_each(
-    point: &mut StreamPoint,
+    point: &mut StreamTarget,
     candidates: &mut [MeasuredKernels],
 ) -> Result<(), ArenaError> {
     for candidate in candidates.iter_mut().filter(|candidate| candidate.is_good()) {
@@ -172,7 +172,7 @@ fn check_each(
 
 /// Checks the arrays at the end of the run. If a value is wrong, each candidate runs again, and the error is attributed
 /// to those that produce wrong values. If no candidate does, all figures are invalid.
-fn settle(point: &mut StreamPoint, candidates: &mut [MeasuredKernels]) -> Result<(), ArenaError> {
+fn settle(point: &mut StreamTarget, candidates: &mut [MeasuredKernels]) -> Result<(), ArenaError> {
     point.check()?;
     let known = candidates.iter().find_map(|candidate| candidate.wrong.clone());
     let Some(seen) = point.wrong.take().or(known) else { return Ok(()) };

@@ -8,9 +8,9 @@ use crate::arrangement::{Arrangement, StreamOptions};
 use crate::prediction::{self, ArraysCost};
 use crate::tuner;
 use nodegauge_analysis::expect::PossibleFigures;
-use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
+use nodegauge_gauge::{ExpectedCost, MeasuredNode, PlannedRun};
 use nodegauge_measure::repeat::StopReason;
-use nodegauge_measure::schedule::{Limits, policy};
+use nodegauge_measure::schedule::{RunLimits, policy};
 use nodegauge_measure::{Failure, Fraction, Notice, NoticeId, Observer, Outcome, clock};
 use nodegauge_toolchain::presets::{self, InstalledCompiler};
 use nodegauge_toolchain::{CommandLine, CompileLimits, ToolchainError, which};
@@ -27,7 +27,7 @@ const LIMIT: &str = "NODEGAUGE_COMPILE_LIMIT";
 /// Fails if no supported compiler is installed.
 pub fn find_installed() -> Result<Vec<InstalledCompiler>, Failure> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = presets::find_installed(&path, Path::new("/"));
+    let found = presets::find_installed_compilers(&path, Path::new("/"));
     if found.is_empty() {
         let known: Vec<&str> = presets::FAMILIES.iter().map(|family| family.name).collect();
         return Err(Failure::missing(format!(
@@ -72,7 +72,7 @@ pub fn check_installed<'a>(
 ///
 /// # Errors
 /// Fails if the environment variable has an invalid value.
-pub fn limits() -> Result<CompileLimits, Failure> {
+pub fn compile_limits() -> Result<CompileLimits, Failure> {
     let Ok(text) = std::env::var(LIMIT) else { return Ok(CompileLimits::DEFAULT) };
     match text.parse::<f64>() {
         Ok(seconds) if (0.1..=86_400.0).contains(&seconds) => {
@@ -103,7 +103,7 @@ pub fn compile_kernels(
     chosen: &[ChosenCompiler],
     options: &StreamOptions,
     limits: CompileLimits,
-    time: Option<&Limits>,
+    time: Option<&RunLimits>,
     observer: &mut dyn Observer,
 ) -> Result<Option<CompiledVariants>, Failure> {
     let program = nodegauge_os::own_program().map_err(Failure::missing)?;
@@ -137,7 +137,7 @@ pub fn compile_kernels(
 }
 
 /// True if the user set a budget and the time for compilers is used up.
-fn is_over(limits: &Limits) -> bool {
+fn is_over(limits: &RunLimits) -> bool {
     limits.must_be_kept() && clock::now() > limits.time_at_share(COMPILE_UNTIL)
 }
 
@@ -158,9 +158,9 @@ impl CompiledPlan {
     /// Fails if the choices cannot be resolved, and if the environment variable of the time limit has an invalid value.
     pub fn new(arrangement: Arrangement, choices: &[CompilerChoice]) -> Result<Self, Failure> {
         let options = &arrangement.options;
-        let pages = tuner::pages_to_try(options.arrays.constraints());
+        let pages = tuner::side_by_side_candidates(options.arrays.constraints());
         let chosen = resolve(choices)?.into_iter().flat_map(|one| one.with_pages(&pages));
-        Ok(Self { chosen: chosen.collect(), compile_limits: limits()?, arrangement })
+        Ok(Self { chosen: chosen.collect(), compile_limits: compile_limits()?, arrangement })
     }
 }
 
@@ -169,11 +169,15 @@ impl PlannedRun for CompiledPlan {
         self.arrangement.expected_cost(1)
     }
 
-    fn figures(&self, site: &Site) -> Vec<PossibleFigures> {
-        self.arrangement.figures(site)
+    fn possible_figures(&self, site: &MeasuredNode) -> Vec<PossibleFigures> {
+        self.arrangement.possible_figures(site)
     }
 
-    fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
+    fn run(
+        self: Box<Self>,
+        site: &MeasuredNode,
+        observer: &mut dyn Observer,
+    ) -> Result<Outcome, Failure> {
         let Self { mut arrangement, chosen, compile_limits } = *self;
         let limits = arrangement.limits();
         let count = chosen.len() as u32;
@@ -187,7 +191,7 @@ impl PlannedRun for CompiledPlan {
             // discarded.
             passes_per_round: 4 * count,
         };
-        let policy = policy::COMPILED;
+        let policy = policy::COMPILED_LOOPS;
         prediction::admit(site, &mut arrangement, cost, policy, fixed, &limits, observer)?;
         let time = Some(&limits);
         let made = compile_kernels(&chosen, &arrangement.options, compile_limits, time, observer)?;

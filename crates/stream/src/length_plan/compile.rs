@@ -3,7 +3,7 @@
 use super::PROGRAM;
 use crate::compiled::CompilerChoice;
 use crate::request::StreamRequest;
-use crate::standard::build::BuildArrays;
+use crate::standard::build::ProgramArrays;
 use crate::standard::output::OutputFormat;
 use nodegauge_measure::Failure;
 use nodegauge_measure::record::Machine;
@@ -79,7 +79,7 @@ fn usual(machine: &Machine) -> CommandLine {
 /// Returns the command that compiles `source` for these arrays.
 pub(super) fn compile_command(
     command: &CommandLine,
-    wanted: &BuildArrays,
+    wanted: &ProgramArrays,
     source: &str,
     machine: &Machine,
 ) -> CommandLine {

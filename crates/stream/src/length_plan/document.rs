@@ -1,8 +1,8 @@
 //! JSON document of `stream --plan --json`: the document of `places --json`, with the key `plan`.
 
 use super::{LengthBasis, LengthPlan, PlannedLength};
-use nodegauge_gauge::Site;
-use nodegauge_measure::record::Figure;
+use nodegauge_gauge::MeasuredNode;
+use nodegauge_measure::record::TheoreticalValue;
 use nodegauge_placement::json::PlacesDocument;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ struct PlanEntry {
     llc_bytes: Option<u64>,
     /// Memory for which the run is planned; `None` if it is unknown.
     memory_bytes: Option<u64>,
-    theoretical: Option<Figure>,
+    theoretical: Option<TheoreticalValue>,
     rate: Option<RateEntry>,
     /// Variables that place the threads of stream.c.
     environment: BTreeMap<&'static str, String>,
@@ -61,7 +61,7 @@ struct LengthEntry {
 
 impl LengthPlanDocument {
     /// Returns the document of a plan for `site`.
-    pub fn new(plan: &LengthPlan, site: &Site) -> Self {
+    pub fn new(plan: &LengthPlan, site: &MeasuredNode) -> Self {
         let rate = plan.rate.as_ref().map(|rate| RateEntry {
             triad: rate.triad().map(|triad| triad.0),
             basis: rate.basis.clone(),
@@ -75,7 +75,7 @@ impl LengthPlanDocument {
             memory_bytes: plan.memory.map(|memory| memory.0),
             theoretical: plan.theoretical.clone(),
             rate,
-            environment: plan.variables().into_iter().collect(),
+            environment: plan.openmp_variables().into_iter().collect(),
             lengths: plan.lengths.iter().map(LengthEntry::new).collect(),
         };
         Self { places: PlacesDocument::new(&site.topology, &plan.rank_plan.ranks), plan: entry }

@@ -3,16 +3,16 @@
 
 use super::LengthRequest;
 use crate::kernels::{Kernel, STREAM};
-use crate::standard::build::BuildArrays;
+use crate::standard::build::ProgramArrays;
 use nodegauge_analysis::facts::machine_changes;
-use nodegauge_gauge::Site;
+use nodegauge_gauge::MeasuredNode;
 use nodegauge_measure::figure_names::stream;
 use nodegauge_measure::keys::shared;
 use nodegauge_measure::quantity::count_in_words;
-use nodegauge_measure::record::{Figure, Measurement, Record, Status};
+use nodegauge_measure::record::{Measurement, Record, Status, TheoreticalValue};
 use nodegauge_measure::{BytesPerSec, Fraction, Seconds};
 use nodegauge_placement::Placement;
-use nodegauge_published::PublishedNode;
+use nodegauge_published::PublishedEntry;
 
 /// Rate of each kernel, with the source of the rates.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,7 +31,7 @@ impl PlannedRate {
     }
 
     /// Returns the predicted time of all passes.
-    pub(super) fn seconds(&self, wanted: &BuildArrays) -> Seconds {
+    pub(super) fn seconds(&self, wanted: &ProgramArrays) -> Seconds {
         let mut pass = 0.0;
         for (kernel, rate) in &self.rates {
             pass += (kernel.counted_bytes(wanted.element) * wanted.elements) as f64 / rate;
@@ -48,9 +48,9 @@ impl PlannedRate {
 
 /// Returns the rate of a run with these threads, from the best available source; `None` if no rate is known.
 pub(super) fn planned_rate(
-    site: &Site,
+    site: &MeasuredNode,
     placement: &Placement,
-    theoretical: Option<&Figure>,
+    theoretical: Option<&TheoreticalValue>,
     request: &LengthRequest<'_>,
 ) -> Option<PlannedRate> {
     if let Some(rate) = request.rate {
@@ -69,7 +69,7 @@ pub(super) fn planned_rate(
 /// Returns the rates of the newest saved run; `None` if it was on another machine or with another number of
 /// threads.
 fn saved(
-    site: &Site,
+    site: &MeasuredNode,
     threads: u32,
     newest: &dyn Fn(&str, &str) -> Option<Record>,
 ) -> Option<PlannedRate> {
@@ -95,7 +95,11 @@ fn saved(
 
 /// Returns the published rates of the same processor. If the theoretical bandwidths of both machines are known, the
 /// rates are scaled by their ratio. Otherwise the rates are used unchanged if the number of sockets is the same.
-fn published(site: &Site, threads: u32, theoretical: Option<&Figure>) -> Option<PlannedRate> {
+fn published(
+    site: &MeasuredNode,
+    threads: u32,
+    theoretical: Option<&TheoreticalValue>,
+) -> Option<PlannedRate> {
     let node = nodegauge_published::nearest_with_sweeps(&site.machine, threads)?;
     let scale = match (theoretical, node.theoretical) {
         (Some(here), Some(there)) => here.value / there,
@@ -118,7 +122,7 @@ fn published(site: &Site, threads: u32, theoretical: Option<&Figure>) -> Option<
     Some(PlannedRate { basis: published_basis(node, share), ..rate }.named())
 }
 
-fn published_basis(node: &PublishedNode, share: Option<Fraction>) -> String {
+fn published_basis(node: &PublishedEntry, share: Option<Fraction>) -> String {
     let share = share.map(|share| format!("{share} of the theoretical bandwidth, "));
     let title = node.to_string();
     let threads = node.threads.map(|threads| count_in_words(threads as usize, "thread"));

@@ -11,16 +11,16 @@ const SMALL_ROME: &str =
 const PHI: &str = "Package:1 NUMANode:1 L2Cache:61(size=524288) L1dCache:1 Core:1 PU:4";
 
 /// Returns a described machine with a processor and memory.
-fn site(text: &str, processor: Option<&str>, memory: Option<Bytes>) -> Site {
+fn site(text: &str, processor: Option<&str>, memory: Option<Bytes>) -> MeasuredNode {
     let source = TopologySource::Synthetic(text.to_owned());
     let topology = Topology::load(&source).unwrap();
     let options =
         DescribeOptions { processor: processor.map(str::to_owned), ..DescribeOptions::default() };
     let machine = nodegauge_machine::describe(&topology, &SysRoot::live(), &options);
-    Site::new(topology, machine, SysRoot::live()).with_plan_memory(memory)
+    MeasuredNode::new(topology, machine, SysRoot::live()).with_plan_memory(memory)
 }
 
-fn plan_of(site: &Site, request: &StreamRequest) -> Result<LengthPlan, Failure> {
+fn plan_of(site: &MeasuredNode, request: &StreamRequest) -> Result<LengthPlan, Failure> {
     let newest = |_: &str, _: &str| None;
     let more = LengthRequest { rate: None, is_memory_given: true, newest: &newest };
     LengthPlan::new(request, site, &more)
@@ -127,7 +127,7 @@ fn compile_command_has_macros_memory_model_and_march() {
 
 #[test]
 fn impossible_plan_is_refused_with_a_hint() {
-    let refused = |site: &Site, request: &StreamRequest| {
+    let refused = |site: &MeasuredNode, request: &StreamRequest| {
         let failure = plan_of(site, request).unwrap_err();
         assert_eq!(failure.kind, FailureKind::Usage, "{failure}");
         assert!(failure.hint.is_some(), "{failure}");

@@ -11,9 +11,9 @@ use nodegauge_machine::{CpuId, Topology};
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::stats;
 use nodegauge_measure::{Failure, Fraction};
-use nodegauge_placement::{Bind, MemoryPolicy, RankPlace, RankPlan, ThreadPlace};
+use nodegauge_placement::{Binding, MemoryPolicy, RankPlace, RankPlan, ThreadPlace};
 use nodegauge_team::core_to_core::have_exclusive_cpus;
-use nodegauge_team::timed::seconds;
+use nodegauge_team::timed::span_seconds;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 static POINTS: AtomicU32 = AtomicU32::new(1);
 
 /// Target that consists of one point in each of the first ranks.
-pub struct RanksPoint {
+pub struct RanksTarget {
     coordinator: SharedStreamCoordinator,
     number: u32,
     configs: Vec<TargetConfig>,
@@ -34,7 +34,7 @@ pub struct RanksPoint {
     seen: TargetObservations,
 }
 
-impl RanksPoint {
+impl RanksTarget {
     /// Sets up a point in each rank.
     ///
     /// # Errors
@@ -77,11 +77,11 @@ impl RanksPoint {
 /// policy, those nearest to the rank's CPUs.
 fn expected(place: &RankPlace, topology: &Topology) -> Option<Vec<u32>> {
     let nodes = match &place.memory {
-        MemoryPolicy::Default | MemoryPolicy::Local if place.placement.bind == Bind::None => {
+        MemoryPolicy::Default | MemoryPolicy::Local if place.placement.bind == Binding::None => {
             return None;
         }
         MemoryPolicy::Default | MemoryPolicy::Local => {
-            ThreadPlace { thread: 0, cpus: place.placement.cpus() }.nodes(topology)
+            ThreadPlace { thread: 0, cpus: place.placement.cpus() }.numa_node_ids(topology)
         }
         MemoryPolicy::Preferred(node) => vec![*node],
         MemoryPolicy::Interleave(nodes) | MemoryPolicy::Bind(nodes) => nodes.clone(),
@@ -89,7 +89,7 @@ fn expected(place: &RankPlace, topology: &Topology) -> Option<Vec<u32>> {
     (!nodes.is_empty()).then(|| nodes.iter().map(|node| node.0).collect())
 }
 
-impl Target for RanksPoint {
+impl Target for RanksTarget {
     fn config(&self) -> &TargetConfig {
         &self.configs[0]
     }
@@ -152,7 +152,7 @@ impl Target for RanksPoint {
     }
 }
 
-impl RanksPoint {
+impl RanksTarget {
     fn run(&self, over: PassExtent) -> Result<Sample, ArenaError> {
         let Self { number: point, ping_pong, .. } = *self;
         let ranks = self.configs.len();
@@ -193,7 +193,7 @@ impl RanksPoint {
         let cpus: BTreeSet<u32> =
             part.affinity.iter().flat_map(|thread| &thread.cpus).map(|cpu| cpu.0).collect();
         let policy = self.configs[rank].policy.clone();
-        let named = policy.nodes().map(|nodes| nodes.iter().map(|node| node.0).collect());
+        let named = policy.numa_nodes().map(|nodes| nodes.iter().map(|node| node.0).collect());
         let got = mean(&part.nodes.iter().collect::<Vec<_>>());
         let config = RankConfig {
             rank: rank as u32,
@@ -202,7 +202,7 @@ impl RanksPoint {
             memory_got: got.map(|got| got.iter().map(|(node, x)| (node.0, *x)).collect()),
             ..RankConfig::default()
         };
-        let unchecked = self.configs[rank].too_few_pages(part.pages.as_ref());
+        let unchecked = self.configs[rank].too_few_pages_reason(part.pages.as_ref());
         RankObservations { config, policy, expected: self.expected[rank].clone(), unchecked }
     }
 }
@@ -238,7 +238,7 @@ fn joint_sample(parts: &[PassResult]) -> Sample {
         part_causes,
         per_process: parts
             .iter()
-            .map(|part| part.spans.iter().map(|span| seconds(*span)).collect())
+            .map(|part| part.spans.iter().map(|span| span_seconds(*span)).collect())
             .collect(),
         ..Sample::from_times(whole)
     }
@@ -248,7 +248,7 @@ fn joint_sample(parts: &[PassResult]) -> Sample {
 fn whole_seconds(parts: &[PassResult], i: usize) -> f64 {
     let start = parts.iter().map(|part| part.spans[i].0).min().unwrap_or(0);
     let end = parts.iter().map(|part| part.spans[i].1).max().unwrap_or(0);
-    seconds((start, end))
+    span_seconds((start, end))
 }
 
 /// Returns the median of the measured round trips, over ranks with several threads or over pairs of ranks; NaN if there
@@ -258,7 +258,7 @@ fn typical_trip(trips: impl Iterator<Item = f64>) -> f64 {
     if trips.is_empty() { f64::NAN } else { stats::median(&trips) }
 }
 
-impl Drop for RanksPoint {
+impl Drop for RanksTarget {
     fn drop(&mut self) {
         // Ranks that are lost or about to end need no request: their memory is freed anyway.
         if let Ok(mut coordinator) = self.coordinator.try_borrow_mut() {

@@ -1,7 +1,7 @@
 //! Process of a rank: it owns points, and handles the requests of the coordinator.
 
 use super::protocol::{MeasuringRanks, PassExtent, PassResult, Request, Response};
-use crate::point::StreamPoint;
+use crate::point::StreamTarget;
 use nodegauge_arena::ArrayShare;
 use nodegauge_measure::Failure;
 use nodegauge_team::rank_service::{self, RankBarrier, Service};
@@ -23,7 +23,7 @@ fn no_point(number: u32) -> Failure {
 /// State of a rank.
 struct Rank {
     number: usize,
-    points: BTreeMap<u32, StreamPoint>,
+    points: BTreeMap<u32, StreamTarget>,
 }
 
 impl Service for Rank {
@@ -32,7 +32,7 @@ impl Service for Rank {
     fn handle(&mut self, request: Request, barrier: &RankBarrier) -> Result<Response, Failure> {
         match request {
             Request::Prepare { point, config } => {
-                self.points.insert(point, StreamPoint::prepare(*config)?);
+                self.points.insert(point, StreamTarget::prepare(*config)?);
             }
             Request::Reshape { point, kernels } => {
                 self.point(point)?.set_kernels(kernels)?;
@@ -65,7 +65,7 @@ struct JointPass<'a> {
 }
 
 impl Rank {
-    fn point(&mut self, number: u32) -> Result<&mut StreamPoint, Failure> {
+    fn point(&mut self, number: u32) -> Result<&mut StreamTarget, Failure> {
         self.points.get_mut(&number).ok_or_else(|| no_point(number))
     }
 
@@ -76,16 +76,16 @@ impl Rank {
         let gate = || member.barrier();
         // If the number of ranks is odd, the last rank has no partner.
         let paired = self.number / 2 * 2 + 1 < ranks;
-        let line = barrier.line().filter(|_| paired);
+        let line = barrier.pair_cache_line().filter(|_| paired);
         let line = line.map(|line| (line, self.number.is_multiple_of(2)));
-        let latency = |own: &mut StreamPoint| {
+        let latency = |own: &mut StreamTarget| {
             if ping_pong { own.ping_pong(line, &gate, &|| barrier.idle()) } else { Ok(None) }
         };
         let before = latency(point)?;
         let passed = match over {
-            PassExtent::Whole => point.pass_with_gate(Some(&gate)),
+            PassExtent::Whole => point.run_pass_with_barrier(Some(&gate)),
             PassExtent::Part { index, count } => {
-                point.part_with_gate(Some(&gate), ArrayShare { index, count })
+                point.run_part_with_barrier(Some(&gate), ArrayShare { index, count })
             }
         };
         let (sample, spans) = passed?;

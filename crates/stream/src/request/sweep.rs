@@ -6,7 +6,7 @@ use crate::axis::{StreamAxis, StreamSetting};
 use crate::compiled::CompilerChoice;
 use crate::ranks::LaunchedRanks;
 use crate::sweep::SweepPlan;
-use nodegauge_gauge::Site;
+use nodegauge_gauge::MeasuredNode;
 use nodegauge_measure::Failure;
 use nodegauge_measure::sweep::{self, Setting as _};
 use nodegauge_placement::{MemoryPolicy, PlacementSetting};
@@ -35,7 +35,7 @@ impl StreamRequest {
     pub(super) fn sweep(
         &self,
         axes: Vec<StreamAxis>,
-        site: &Site,
+        site: &MeasuredNode,
         joined: Option<&LaunchedRanks>,
     ) -> Result<SweepPlan, Failure> {
         let mut request = self.clone();

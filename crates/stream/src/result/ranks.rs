@@ -6,7 +6,7 @@ use crate::config::{RankConfig, StreamConfig};
 use crate::target::RankObservations;
 use nodegauge_arena::{NumaConfig, location};
 use nodegauge_measure::Fraction;
-use nodegauge_measure::stats::{Better, Summary};
+use nodegauge_measure::stats::{BetterDirection, Summary};
 use nodegauge_placement::MemoryPolicy;
 use nodegauge_placement::cpus::number_ranges;
 
@@ -16,7 +16,7 @@ const MAX_MISPLACED_SHARE: f64 = 0.02;
 const MAX_SKEW: f64 = 0.1;
 
 /// Adds the processes to the configuration of kernel number `i`.
-pub(crate) fn describe(evidence: &StreamEvidence<'_>, i: usize, config: &mut StreamConfig) {
+pub(crate) fn add_to_config(evidence: &StreamEvidence<'_>, i: usize, config: &mut StreamConfig) {
     let seen = &evidence.seen.ranks;
     if seen.is_empty() {
         return;
@@ -33,7 +33,7 @@ pub(crate) fn describe(evidence: &StreamEvidence<'_>, i: usize, config: &mut Str
         let number = rank.config.rank as usize;
         let own = passes.iter().filter_map(|pass| evidence.samples[*pass].per_process.get(number));
         let rates: Vec<f64> = own.map(|seconds| bytes / seconds[i]).collect();
-        let summary = Summary::from_samples(&rates, Better::Higher);
+        let summary = Summary::from_samples(&rates, BetterDirection::Higher);
         let (best, median) = summary.map(|summary| (summary.best, summary.median)).unzip();
         ranks.push(RankConfig { best, median, ..rank.config.clone() });
     }

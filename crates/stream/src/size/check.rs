@@ -9,8 +9,8 @@ use crate::kernels::Kernel;
 use crate::target::Target;
 use nodegauge_arena::{ArenaError, ArrayShare};
 use nodegauge_measure::Observer;
-use nodegauge_measure::schedule::{Limits, RepetitionPolicy, Schedule, policy};
-use nodegauge_measure::stats::{self, Better, Summary};
+use nodegauge_measure::schedule::{RepetitionPolicy, RunLimits, Schedule, policy};
+use nodegauge_measure::stats::{self, BetterDirection, Summary};
 
 /// Maximum ratio of the rate over half an array to the rate over the whole array at which caches have no effect.
 pub(crate) const MAX_UNCACHED_RATIO: f64 = 1.05;
@@ -31,8 +31,8 @@ pub(crate) struct SizeCheck {
 impl SizeCheck {
     /// Returns the result; `None` if there are too few ratios.
     fn from_ratios(kernel: Kernel, ratios: &[f64]) -> Option<Self> {
-        let enough = ratios.len() >= policy::SIZE.min_rounds;
-        let summary = Summary::from_samples(ratios, Better::Higher).filter(|_| enough)?;
+        let enough = ratios.len() >= policy::SIZE_CHECK.min_rounds;
+        let summary = Summary::from_samples(ratios, BetterDirection::Higher).filter(|_| enough)?;
         let all = [stats::quantile(ratios, 0.0), stats::quantile(ratios, 1.0)];
         let within = summary.ci95.unwrap_or(all);
         Some(Self { kernel, ratio: summary.median, within, rounds: summary.n })
@@ -44,7 +44,7 @@ impl SizeCheck {
     }
 
     /// Returns the reason why figures of these arrays are suspect; `None` if caches have no effect.
-    pub(crate) fn doubt(&self) -> Option<String> {
+    pub(crate) fn cache_doubt(&self) -> Option<String> {
         self.finds_cache().then(|| {
             format!(
                 "{} is {:.2} times as fast over half of each array as over the whole: a cache \
@@ -73,20 +73,24 @@ pub(crate) fn run(
     target: &mut dyn Target,
     i: usize,
     targets: u32,
-    limits: Limits,
+    limits: RunLimits,
     observer: &mut dyn Observer,
 ) -> Result<Option<SizeCheck>, ArenaError> {
-    if limits.elapsed() >= limits.budget.mul_f64(policy::SIZE.measurement_share.0) {
+    if limits.elapsed() >= limits.budget.mul_f64(policy::SIZE_CHECK.measurement_share.0) {
         return Ok(None);
     }
     let loops = target.loops().to_vec();
     let kernel = loops[i].kernel();
     target.set_loops(vec![loops[i].clone()])?;
-    let limits = Limits { samples: None, ..limits };
-    let most = if targets == 1 { policy::SIZE.max_rounds } else { Some(policy::SIZE.min_rounds) };
+    let limits = RunLimits { samples: None, ..limits };
+    let most = if targets == 1 {
+        policy::SIZE_CHECK.max_rounds
+    } else {
+        Some(policy::SIZE_CHECK.min_rounds)
+    };
     // The check belongs to the set-up, whose failure refuses the run; a series would keep a part of it.
     let mut schedule =
-        Schedule::new(RepetitionPolicy { max_rounds: most, ..policy::SIZE }, limits, 2);
+        Schedule::new(RepetitionPolicy { max_rounds: most, ..policy::SIZE_CHECK }, limits, 2);
     let ran = schedule.run(observer, None, |turn| {
         let part = ArrayShare { index: 0, count: 1 + turn.cell };
         let warm = target.run_part(part)?;
@@ -100,8 +104,11 @@ pub(crate) fn run(
     ran?;
     let rounds = schedule.rounds();
     let clean = schedule.undisturbed_rounds();
-    let counted =
-        if clean.len() >= policy::SIZE.min_rounds { clean } else { (0..rounds.len()).collect() };
+    let counted = if clean.len() >= policy::SIZE_CHECK.min_rounds {
+        clean
+    } else {
+        (0..rounds.len()).collect()
+    };
     let mut ratios: Vec<f64> = Vec::new();
     for at in counted {
         let round = &rounds[at];

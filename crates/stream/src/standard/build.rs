@@ -6,9 +6,9 @@ use crate::standard::output::OutputFormat;
 use crate::standard::stack;
 use nodegauge_measure::Failure;
 use nodegauge_os::StackLimit;
-use nodegauge_placement::{Bind, Placement};
+use nodegauge_placement::{Binding, Placement};
 use nodegauge_toolchain::{
-    CommandLine, CompileLimits, CompiledProgram, Compiler, Scratch, ToolchainError,
+    CommandLine, CompileLimits, CompiledProgram, Compiler, ScratchFolder, ToolchainError,
 };
 use std::io;
 use std::path::{Path, PathBuf};
@@ -42,7 +42,7 @@ const LONGEST_SOURCE: u64 = 1 << 20;
 
 /// Source file of STREAM.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Source {
+pub struct StreamSource {
     path: PathBuf,
     output_format: OutputFormat,
     /// Additional source files that the source requires.
@@ -82,7 +82,7 @@ impl From<SourceError> for Failure {
     }
 }
 
-impl Source {
+impl StreamSource {
     /// Opens a source.
     ///
     /// # Errors
@@ -163,7 +163,7 @@ fn calls_mpi(text: &str) -> bool {
 
 /// Arrays for which a program is built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct BuildArrays {
+pub struct ProgramArrays {
     /// Number of elements per array.
     pub elements: u64,
     /// Type of the array elements.
@@ -174,7 +174,7 @@ pub struct BuildArrays {
     pub ntimes: u64,
 }
 
-impl BuildArrays {
+impl ProgramArrays {
     /// Returns the compiler flags for these arrays that `command` lacks; none for stream.f, whose sizes are fixed in
     /// the source.
     pub fn flags(&self, output_format: OutputFormat, command: &CommandLine) -> Vec<String> {
@@ -226,9 +226,9 @@ pub struct StandardBuild {
     /// Compiled program, ready to run.
     pub program: CompiledProgram,
     /// Source of the program.
-    pub source: Source,
+    pub source: StreamSource,
     /// Arrays for which the program was built.
-    pub wanted: BuildArrays,
+    pub wanted: ProgramArrays,
 }
 
 impl StandardBuild {
@@ -262,10 +262,10 @@ pub(super) fn failure_reason(error: ToolchainError, path: &Path) -> String {
 /// # Errors
 /// Fails if the compiler is missing, reports errors, or exceeds its time limit.
 pub fn build(
-    source: &Source,
+    source: &StreamSource,
     command: &CommandLine,
-    wanted: BuildArrays,
-    scratch: &Scratch,
+    wanted: ProgramArrays,
+    scratch: &ScratchFolder,
     name: &str,
     interrupted: &dyn Fn() -> bool,
 ) -> Result<StandardBuild, ToolchainError> {
@@ -295,7 +295,7 @@ pub fn environment(placement: &Placement) -> Vec<(String, Option<String>)> {
         ("KMP_AFFINITY", None),
         ("OMP_THREAD_LIMIT", None),
     ];
-    if placement.bind == Bind::None {
+    if placement.bind == Binding::None {
         variables.push(("OMP_PLACES", None));
         variables.push(("OMP_PROC_BIND", Some("false".to_owned())));
     } else {
@@ -324,24 +324,24 @@ mod tests {
     #[test]
     fn compiler_flags_depend_on_the_arrays() {
         let wanted =
-            BuildArrays { elements: 1_000_000, element: Element::F64, offset: 8, ntimes: NTIMES };
+            ProgramArrays { elements: 1_000_000, element: Element::F64, offset: 8, ntimes: NTIMES };
         let gcc = CommandLine::new("gcc", []);
-        let flags_of = |arrays: &BuildArrays, output_format| arrays.flags(output_format, &gcc);
+        let flags_of = |arrays: &ProgramArrays, output_format| arrays.flags(output_format, &gcc);
         assert_eq!(
             flags_of(&wanted, OutputFormat::C),
             ["-DSTREAM_ARRAY_SIZE=1000000", "-DNTIMES=20", "-DOFFSET=8"]
         );
-        let float = BuildArrays { element: Element::F32, ..wanted };
+        let float = ProgramArrays { element: Element::F32, ..wanted };
         assert!(flags_of(&float, OutputFormat::C).contains(&"-DSTREAM_TYPE=float".to_owned()));
         assert!(flags_of(&wanted, OutputFormat::Fortran).is_empty());
         let medium = "-mcmodel=medium".to_owned();
-        let small = BuildArrays { elements: 79_000_000, ..wanted };
+        let small = ProgramArrays { elements: 79_000_000, ..wanted };
         assert!(!flags_of(&small, OutputFormat::C).contains(&medium));
-        let large = BuildArrays { elements: 80_000_000, ..wanted };
+        let large = ProgramArrays { elements: 80_000_000, ..wanted };
         let is_large = flags_of(&large, OutputFormat::C).contains(&medium);
         assert_eq!(is_large, cfg!(target_arch = "x86_64"));
         let on_arm = |elements| {
-            let wanted = BuildArrays { elements, ..wanted };
+            let wanted = ProgramArrays { elements, ..wanted };
             wanted.flags_on("aarch64", OutputFormat::C, &gcc)[3..].to_vec()
         };
         assert!(on_arm(160_000_000).is_empty());
@@ -359,7 +359,7 @@ mod tests {
         let request = PlacementRequest {
             threads: Some(2),
             places: Some("cores".parse().unwrap()),
-            bind: Some(Bind::Spread),
+            bind: Some(Binding::Spread),
             ..PlacementRequest::default()
         };
         let placement = nodegauge_placement::plan(&topology, &request).unwrap();
@@ -370,7 +370,7 @@ mod tests {
         assert_eq!(of("OMP_NUM_THREADS").as_deref(), Some("2"));
         assert_eq!(of("OMP_PLACES").as_deref(), Some("{0,1},{4,5}"));
         assert_eq!(of("OMP_PROC_BIND").as_deref(), Some("close"));
-        let request = PlacementRequest { bind: Some(Bind::None), ..request };
+        let request = PlacementRequest { bind: Some(Binding::None), ..request };
         let free = environment(&nodegauge_placement::plan(&topology, &request).unwrap());
         assert!(free.contains(&("OMP_PLACES".to_owned(), None)));
         assert!(free.contains(&("OMP_PROC_BIND".to_owned(), Some("false".to_owned()))));
@@ -391,9 +391,9 @@ mod tests {
 
     #[test]
     fn invalid_source_is_refused() {
-        let error = Source::open(Path::new("/no/such/stream.c")).unwrap_err().to_string();
+        let error = StreamSource::open(Path::new("/no/such/stream.c")).unwrap_err().to_string();
         assert!(error.starts_with("cannot read \"/no/such/stream.c\": No such file"), "{error}");
-        let passwd_error = Source::open(Path::new("/etc/passwd")).unwrap_err().to_string();
+        let passwd_error = StreamSource::open(Path::new("/etc/passwd")).unwrap_err().to_string();
         assert!(passwd_error.contains("neither C nor Fortran"), "{passwd_error}");
     }
 }

@@ -5,7 +5,7 @@ use crate::GAUGE;
 use crate::config::StreamConfig;
 use nodegauge_gauge::view::group_by_key;
 use nodegauge_measure::figure_names::stream::TEST;
-use nodegauge_measure::record::{Category, Measurement, Quoted};
+use nodegauge_measure::record::{Category, Measurement, QuotedStatistic};
 use nodegauge_measure::{Unit, printed};
 
 /// Line that precedes the rates of the processes.
@@ -89,8 +89,8 @@ fn measurements(text: &str, rates: &[(&str, f64)], version: Option<String>) -> V
         };
         config.of.host = Some(host.to_owned());
         let m = Measurement::new(GAUGE, TEST, "triad", Unit::BytesPerSecond);
-        let m = m.category(Category::Reference).with_samples(Quoted::Mean, own);
-        all.push(m.config(&config));
+        let m = m.with_category(Category::Reference).with_samples(QuotedStatistic::Mean, own);
+        all.push(m.with_config(&config));
     }
     all
 }

@@ -8,17 +8,17 @@ use crate::GAUGE;
 use crate::arrangement::{self, Arrangement, PreparedTarget};
 use crate::config::StreamConfig;
 use crate::kernels::STREAM;
-use crate::point::StreamPoint;
+use crate::point::StreamTarget;
 use crate::result::{self, StreamEvidence};
 use crate::size::check::SizeCheck;
 use crate::standard::build::{self, StandardBuild};
-use crate::standard::figures::{self, BuildRuns, ExpectedOutput};
+use crate::standard::figures::{self, ExpectedOutput, StandardRuns};
 use crate::standard::output::StreamOutput;
 use crate::standard::stack;
 use crate::target::Target;
 use crate::tuner::ChosenLoops;
 use nodegauge_arena::ArenaError;
-use nodegauge_gauge::Site;
+use nodegauge_gauge::MeasuredNode;
 use nodegauge_gauge::series::{Series, lost_in_words};
 use nodegauge_measure::interference::Cause;
 use nodegauge_measure::keys::shared::CompilerConfig;
@@ -27,9 +27,9 @@ use nodegauge_measure::record::{Machine, Measurement};
 use nodegauge_measure::regime::{self, Regime};
 use nodegauge_measure::repeat::StopReason;
 use nodegauge_measure::samples::Sample;
-use nodegauge_measure::schedule::{Limits, RepetitionPolicy, Turn, TurnFailure, policy};
+use nodegauge_measure::schedule::{RepetitionPolicy, RunLimits, Turn, TurnFailure, policy};
 use nodegauge_measure::{Failure, Notice, NoticeId, Observer, Outcome, Seconds, stats};
-use nodegauge_toolchain::program::{self, Folder};
+use nodegauge_toolchain::program::{self, WorkingFolder};
 use nodegauge_toolchain::{CommandLine, ToolchainError};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -66,7 +66,7 @@ struct BuildRun {
 
 /// Native loops, ready to be measured.
 pub(super) struct NativeLoops {
-    pub(super) ready: PreparedTarget<StreamPoint>,
+    pub(super) ready: PreparedTarget<StreamTarget>,
     /// Choice of the loops; `None` if the user fixed them.
     pub(super) chosen: Option<ChosenLoops>,
 }
@@ -74,12 +74,12 @@ pub(super) struct NativeLoops {
 /// Measures the native kernels and the builds. If `named` is false, builds may be omitted for lack of time after one
 /// build has run.
 pub(super) fn run<'a>(
-    site: &Site,
+    site: &MeasuredNode,
     arrangement: Arrangement,
     prepared: NativeLoops,
     builds: &'a [StandardBuild],
     named: bool,
-    limits: Limits,
+    limits: RunLimits,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, Failure> {
     let NativeLoops { ready, chosen } = prepared;
@@ -103,7 +103,7 @@ pub(super) fn run<'a>(
         end: limits
             .samples
             .is_none()
-            .then(|| limits.time_at_share(policy::STANDARD.measurement_share)),
+            .then(|| limits.time_at_share(policy::STANDARD_STREAM.measurement_share)),
         optional: !named,
         longest: Duration::ZERO,
         has_native_part: false,
@@ -112,7 +112,7 @@ pub(super) fn run<'a>(
     };
     // The reserve is for a last native part and the comparison of every element, which takes about half as long as
     // filling the arrays.
-    let limits = Limits { reserve: PART.0 + filling / 2, ..limits };
+    let limits = RunLimits { reserve: PART.0 + filling / 2, ..limits };
     let series = turns.run(limits, observer)?;
     let Turns { point: mut measured, candidates, .. } = turns;
     let lost = series.cell_failure(0);
@@ -127,7 +127,7 @@ pub(super) fn run<'a>(
     let evidence = StreamEvidence::new(site, &arrangement, &measured, &seen, native, stop);
     let evidence = StreamEvidence { chosen: chosen.as_ref(), check, lost, unchecked, ..evidence };
     let mut outcome = result::outcome(&evidence);
-    series.end(&mut outcome);
+    series.store_end(&mut outcome);
     let regimes = all_regimes(native, &candidates);
     let llc = arrangement::caches_in_use(site, &arrangement.placement).reported;
     let known = FigureInputs {
@@ -157,7 +157,7 @@ pub(super) fn run<'a>(
 
 /// Cells of the schedule: cell 0 contains the native kernels, the following cells one build each.
 struct Turns<'a> {
-    point: StreamPoint,
+    point: StreamTarget,
     candidates: Vec<MeasuredBuild<'a>>,
     /// Requested number of native samples.
     samples: Option<usize>,
@@ -183,14 +183,14 @@ struct Turns<'a> {
 impl Turns<'_> {
     /// Measures rounds until the time is used up, the samples are complete, or the user interrupts the run. The first
     /// cell is that of the native loops.
-    fn run(&mut self, limits: Limits, observer: &mut dyn Observer) -> Result<Series, Failure> {
+    fn run(&mut self, limits: RunLimits, observer: &mut dyn Observer) -> Result<Series, Failure> {
         let observer = SharedObserver::new(observer);
         let (most, budget) = match limits.samples {
             Some(_) => (Some(RUNS), NO_TIME_LIMIT),
             None => (None, limits.budget),
         };
-        let limits = Limits { budget, samples: None, ..limits };
-        let policy = RepetitionPolicy { max_rounds: most, ..policy::STANDARD };
+        let limits = RunLimits { budget, samples: None, ..limits };
+        let policy = RepetitionPolicy { max_rounds: most, ..policy::STANDARD_STREAM };
         let mut series = Series::new(policy, limits, 1 + self.candidates.len());
         let mut turn = |turn: Turn| match turn.cell {
             0 => self.native_part(&&observer).map_err(TurnFailure::from),
@@ -315,7 +315,7 @@ fn run_once(
     let path = &build.program.path;
     let folder = path.parent().unwrap_or(Path::new("."));
     let run = program::ProgramJob::new(CommandLine::new(path.display().to_string(), []), limit)
-        .with_folder(Folder::Existing(folder))
+        .with_folder(WorkingFolder::Existing(folder))
         .with_environment(environment.clone())
         .with_stack(build.source.raised_stack());
     let because = |error: ToolchainError| match error {
@@ -323,7 +323,7 @@ fn run_once(
         other => Unusable::Because(build::failure_reason(other, path)),
     };
     let text = program::run(&run, &|| observer.is_interrupted())
-        .and_then(|output| output.success(""))
+        .and_then(|output| output.require_success(""))
         .map_err(because)?
         .stdout;
     StreamOutput::read(&text)
@@ -385,16 +385,16 @@ impl FigureInputs<'_> {
             }
         }
         // The builds use arrays of the same length as the native kernels, so the size check applies to them.
-        if let Some(doubt) = self.check.and_then(|check| check.doubt()) {
-            validity.suspect(doubt);
+        if let Some(doubt) = self.check.and_then(|check| check.cache_doubt()) {
+            validity.mark_suspect(doubt);
         }
         if let Some(failure) = lost {
-            validity.invalid(lost_in_words(failure));
+            validity.mark_invalid(lost_in_words(failure));
         }
         if chosen.is_none() {
-            validity.suspect("core-to-core latency changed in every run");
+            validity.mark_suspect("core-to-core latency changed in every run");
         } else if !regime::may_share_regime(trip, self.native) {
-            validity.suspect(format!(
+            validity.mark_suspect(format!(
                 "no run has the core-to-core round trip of the native figure ({} instead of {})",
                 Seconds(trip),
                 Seconds(self.native)
@@ -409,7 +409,7 @@ impl FigureInputs<'_> {
             let (before, after) = run.round_trips;
             before.is_finite() && regime::regime_index(self.regimes, before, after).is_none()
         };
-        figures::measurements(&BuildRuns {
+        figures::measurements(&StandardRuns {
             disturbed: runs
                 .iter()
                 .filter(|run| chosen.is_some() && moved(run))

@@ -9,25 +9,25 @@ use crate::config::StreamConfig;
 use crate::kernels::{Kernel, STREAM};
 use crate::result;
 use crate::size::{MIN_ARRAY_ELEMENTS, MIN_CACHE_MULTIPLE};
-use crate::standard::build::BuildArrays;
+use crate::standard::build::ProgramArrays;
 use crate::standard::output::{OutputFormat, ReportedCheck, StreamOutput};
 use nodegauge_arena::ArrayLayout;
 use nodegauge_arena::evidence::add_memory_limit;
 use nodegauge_measure::keys::shared::{CompilerConfig, TimesConfig};
 use nodegauge_measure::record::{
-    Category, Disturbed, Machine, Measurement, Quoted, RegimeSamples, Validity,
+    Category, DisturbedSample, Machine, Measurement, QuotedStatistic, RegimeSamples, Validity,
 };
-use nodegauge_measure::stats::{Better, Summary};
+use nodegauge_measure::stats::{BetterDirection, Summary};
 use nodegauge_measure::{BytesPerSec, Fraction, quantity};
 
 /// First word of the reason why a saved output without the result of STREAM's check is suspect.
-pub const UNCHECKED: &str = "unchecked";
+pub const UNCHECKED_PREFIX: &str = "unchecked";
 
 /// Expected properties of an output of stream.c.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ExpectedOutput<'a> {
     /// Arrays for which the program was built; `None` for a saved output.
-    pub wanted: Option<&'a BuildArrays>,
+    pub wanted: Option<&'a ProgramArrays>,
     /// Requested number of threads.
     pub threads: Option<u64>,
     /// Total size of the last-level caches in use, bytes.
@@ -43,32 +43,32 @@ pub fn output_validity(output: &StreamOutput, expected: &ExpectedOutput<'_>) -> 
     match &output.check {
         ReportedCheck::Passed => {}
         ReportedCheck::Failed(words) => {
-            validity.invalid(format!("{name} reports wrong values: {words}"));
+            validity.mark_invalid(format!("{name} reports wrong values: {words}"));
         }
         ReportedCheck::Absent if expected.is_saved => {
-            validity.suspect(format!(
-                "{UNCHECKED}: the text has no result of {name}'s check of the arrays"
+            validity.mark_suspect(format!(
+                "{UNCHECKED_PREFIX}: the text has no result of {name}'s check of the arrays"
             ));
         }
         ReportedCheck::Absent => {
-            validity.invalid(format!("{name} does not report whether its arrays are correct"))
+            validity.mark_invalid(format!("{name} does not report whether its arrays are correct"))
         }
     }
     let sound = output.max_finite_passes();
     if output.ntimes > Some(sound) || output.has_non_finite {
         let passes = output.ntimes.map(|n| format!(" after {n} passes")).unwrap_or_default();
         let of_type = output.element.map(|of| format!("{} ", of.name())).unwrap_or_default();
-        validity.invalid(format!(
+        validity.mark_invalid(format!(
             "{name} cannot detect errors{passes}: its {of_type}values overflow after {sound} \
              passes, and it prints \"Solution Validates\" for infinities"
         ));
     }
     if let Some(kernel) = output.contradiction() {
-        validity.invalid(format!("the table contradicts itself: the rate of {kernel} is not its bytes divided by its minimum time"),
+        validity.mark_invalid(format!("the table contradicts itself: the rate of {kernel} is not its bytes divided by its minimum time"),
         );
     }
     if output.has_obsolete_macro {
-        validity.suspect("built with -DN, which has no effect; use -DSTREAM_ARRAY_SIZE");
+        validity.mark_suspect("built with -DN, which has no effect; use -DSTREAM_ARRAY_SIZE");
     }
     check_parameters(output, expected, &mut validity);
     let times = times_llc(output, expected.llc);
@@ -77,7 +77,7 @@ pub fn output_validity(output: &StreamOutput, expected: &ExpectedOutput<'_>) -> 
         let cache = times
             .map(|times| format!(", {times:.2} times the last-level caches in use"))
             .unwrap_or_default();
-        validity.suspect(format!(
+        validity.mark_suspect(format!(
             "arrays have {} elements{cache}; STREAM's rule requires {MIN_CACHE_MULTIPLE:.0} times the \
                  caches and a million elements",
             number(output.elements)
@@ -104,7 +104,7 @@ fn check_parameters(output: &StreamOutput, expected: &ExpectedOutput<'_>, validi
         let elements = wanted.elements;
         let element = wanted.element;
         if output.elements != Some(elements) || output.element != Some(element) {
-            validity.invalid(format!(
+            validity.mark_invalid(format!(
                 "{elements} elements of {} requested, but {name} used {} of {}",
                 element.name(),
                 number(output.elements),
@@ -115,7 +115,7 @@ fn check_parameters(output: &StreamOutput, expected: &ExpectedOutput<'_>, validi
         && output.elements != Some(wanted.elements)
     {
         // The sizes of stream.f are fixed in the source, which must not be modified.
-        validity.suspect(format!(
+        validity.mark_suspect(format!(
             "{name} has {} elements per array (fixed in its source), the native run has {}",
             number(output.elements),
             wanted.elements
@@ -125,11 +125,11 @@ fn check_parameters(output: &StreamOutput, expected: &ExpectedOutput<'_>, validi
     match output.threads {
         None if output.output_format == OutputFormat::Mpi => {}
         None if threads > 1 => {
-            validity.suspect(format!("built without OpenMP: one thread instead of {threads}"))
+            validity.mark_suspect(format!("built without OpenMP: one thread instead of {threads}"))
         }
         Some((_, counted)) if counted != threads => {
             let requested = quantity::count_in_words(threads as usize, "thread");
-            validity.suspect(format!("{requested} requested, but {name} counted {counted}"))
+            validity.mark_suspect(format!("{requested} requested, but {name} counted {counted}"))
         }
         _ => {}
     }
@@ -156,7 +156,7 @@ pub fn config(output: &StreamOutput, llc: Option<f64>) -> StreamConfig {
 }
 
 /// Runs of a build, from which the standard results of all four kernels are computed.
-pub(crate) struct BuildRuns<'a> {
+pub(crate) struct StandardRuns<'a> {
     /// Outputs that count, in chronological order.
     pub counted_outputs: Vec<&'a StreamOutput>,
     /// Outputs that do not count, with the reason.
@@ -172,7 +172,7 @@ pub(crate) struct BuildRuns<'a> {
 }
 
 /// Returns one measurement per kernel. Each sample is the best pass of a run, as stream.c reports it.
-pub(crate) fn measurements(runs: &BuildRuns<'_>) -> Vec<Measurement> {
+pub(crate) fn measurements(runs: &StandardRuns<'_>) -> Vec<Measurement> {
     (0..STREAM.len()).map(|i| one(runs, i)).collect()
 }
 
@@ -181,8 +181,9 @@ fn rates(outputs: &[&StreamOutput], i: usize) -> Vec<f64> {
     outputs.iter().map(|output| output.lines[i].rate.0).collect()
 }
 
-fn one(runs: &BuildRuns<'_>, i: usize) -> Measurement {
-    let mut m = standard(STREAM[i]).with_samples(Quoted::Best, rates(&runs.counted_outputs, i));
+fn one(runs: &StandardRuns<'_>, i: usize) -> Measurement {
+    let mut m =
+        standard(STREAM[i]).with_samples(QuotedStatistic::Best, rates(&runs.counted_outputs, i));
     if let Some(machine) = runs.machine {
         m = add_memory_limit(m, machine, runs.config.numa.as_ref());
     }
@@ -197,7 +198,7 @@ fn one(runs: &BuildRuns<'_>, i: usize) -> Measurement {
             BytesPerSec(limit.value),
             limit.basis
         );
-        validity.invalid(reason);
+        validity.mark_invalid(reason);
     }
     let mut config = runs.config.clone();
     let fastest =
@@ -210,10 +211,10 @@ fn one(runs: &BuildRuns<'_>, i: usize) -> Measurement {
     });
     let disturbed = runs.disturbed.iter();
     m.disturbed = disturbed
-        .map(|(output, reason)| Disturbed {
+        .map(|(output, reason)| DisturbedSample {
             value: output.lines[i].rate.0,
             reason: reason.clone(),
-            ..Disturbed::default()
+            ..DisturbedSample::default()
         })
         .collect();
     let regimes = runs.regimes.iter();
@@ -223,24 +224,24 @@ fn one(runs: &BuildRuns<'_>, i: usize) -> Measurement {
             Some(RegimeSamples {
                 round_trip_s: *round_trip,
                 share: Fraction(*share),
-                summary: Summary::from_samples(&samples, Better::Higher)?,
+                summary: Summary::from_samples(&samples, BetterDirection::Higher)?,
                 samples,
             })
         })
         .collect();
-    m.config(&config).with_validity(validity)
+    m.with_config(&config).with_validity(validity)
 }
 
 /// Returns the standard figure of a kernel, without a value. Its traffic is unknown because the compiler chose the kind
 /// of store.
 fn standard(kernel: Kernel) -> Measurement {
-    result::figure(kernel).category(Category::Standard)
+    result::figure_without_value(kernel).with_category(Category::Standard)
 }
 
 /// Returns the measurements of a saved output of stream.c. The program ran on `machine`, whose theoretical bandwidth
 /// the user may have given.
 pub fn saved_measurements(output: &StreamOutput, machine: &Machine) -> Vec<Measurement> {
-    measurements(&BuildRuns {
+    measurements(&StandardRuns {
         counted_outputs: vec![output],
         disturbed: Vec::new(),
         regimes: Vec::new(),
@@ -256,7 +257,10 @@ pub fn saved_measurements(output: &StreamOutput, machine: &Machine) -> Vec<Measu
 
 /// Returns measurements without a value, with the reason why there is none.
 pub(crate) fn missing_measurements(config: &StreamConfig, reason: &str) -> Vec<Measurement> {
-    STREAM.iter().map(|kernel| standard(*kernel).config(config).without_value(reason)).collect()
+    STREAM
+        .iter()
+        .map(|kernel| standard(*kernel).with_config(config).without_value(reason))
+        .collect()
 }
 
 #[cfg(test)]
@@ -331,7 +335,7 @@ mod tests {
         let absent = StreamOutput { check: ReportedCheck::Absent, ..recorded!("gcc-2t") };
         let saved = saved_measurements(&absent, &Machine::default());
         assert!(saved.iter().all(|m| m.value.is_some() && m.validity.status == Status::Suspect));
-        assert!(saved[0].validity.reasons[0].starts_with(UNCHECKED));
+        assert!(saved[0].validity.reasons[0].starts_with(UNCHECKED_PREFIX));
         let unknown = StreamOutput { threads: None, ..absent };
         let config = config(&unknown, None);
         assert_eq!(config.threads, None);
@@ -343,7 +347,7 @@ mod tests {
     fn deviation_from_the_request_is_reported() {
         let output = recorded!("gcc-2t");
         let wanted =
-            BuildArrays { elements: 1 << 26, element: Element::F64, offset: 0, ntimes: 20 };
+            ProgramArrays { elements: 1 << 26, element: Element::F64, offset: 0, ntimes: 20 };
         let expected = ExpectedOutput {
             wanted: Some(&wanted),
             threads: Some(2),
@@ -358,7 +362,7 @@ mod tests {
             output_validity(&serial, &expected).reasons,
             ["built without OpenMP: one thread instead of 2"]
         );
-        let other = BuildArrays { elements: 10_000_000, ..wanted };
+        let other = ProgramArrays { elements: 10_000_000, ..wanted };
         let other = output_validity(&output, &ExpectedOutput { wanted: Some(&other), ..expected });
         assert_eq!(other.status, Status::Invalid);
         let small = output_validity(&output, &ExpectedOutput { llc: Some(512e6), ..expected });

@@ -5,15 +5,15 @@
 //! the time for filling them permits, at most as long as those of the run. Shorter arrays may fit in caches. The
 //! predicted time is then a lower bound, so no run is refused that would keep its budget.
 
-use super::build::BuildArrays;
+use super::build::ProgramArrays;
 use crate::arrangement::Arrangement;
-use crate::kernels::{Kernel, KernelShape, STREAM, STREAM_ARRAYS, Stores};
-use crate::point::StreamPoint;
+use crate::kernels::{Kernel, KernelShape, STREAM, STREAM_ARRAY_COUNT, Stores};
+use crate::point::StreamTarget;
 use crate::prediction::COMPILE_TIME;
 use crate::target::TargetConfig;
-use crate::tuner::{self, Breadth, LoopConstraints};
+use crate::tuner::{self, LoopConstraints, SearchBreadth};
 use nodegauge_arena::ArenaError;
-use nodegauge_measure::schedule::{Limits, PredictedTime};
+use nodegauge_measure::schedule::{PredictedTime, RunLimits};
 use nodegauge_measure::{Bytes, BytesPerSec, Failure, Seconds, clock};
 use nodegauge_placement::MemoryPolicy;
 use std::time::Duration;
@@ -48,7 +48,7 @@ impl ProbedRates {
     pub(super) fn measure(arrangement: &Arrangement) -> Result<Self, ArenaError> {
         let element = arrangement.options.arrays.element.bytes();
         let first = Self::with_arrays(arrangement, FIRST_ARRAY.0 / element)?;
-        let longer = first.filling.0 * FILL_TIME.0 / (STREAM_ARRAYS as u64 * element) as f64;
+        let longer = first.filling.0 * FILL_TIME.0 / (STREAM_ARRAY_COUNT as u64 * element) as f64;
         let longer = (longer as u64).min(arrangement.size.elements);
         if longer <= FIRST_ARRAY.0 / element {
             return Ok(first);
@@ -65,7 +65,7 @@ impl ProbedRates {
         };
         let config = TargetConfig {
             places: arrangement.placement.thread_cpus(),
-            arrays: STREAM_ARRAYS,
+            arrays: STREAM_ARRAY_COUNT,
             elements,
             kernels: kernels(),
             policy,
@@ -75,7 +75,7 @@ impl ProbedRates {
         let arrays = config.bytes() as f64;
         let counted: u64 =
             config.kernels.iter().map(|(one, _)| one.counted_bytes(config.element)).sum();
-        let mut point = StreamPoint::prepare(config)?;
+        let mut point = StreamTarget::prepare(config)?;
         let filling = clock::now().saturating_duration_since(begun);
         let mut rates = Vec::new();
         for _ in 0..=PASSES {
@@ -92,7 +92,7 @@ impl ProbedRates {
 
 /// Returns STREAM's kernels with the loops that are presumably the fastest.
 fn kernels() -> Vec<(Kernel, KernelShape)> {
-    let shapes = tuner::candidate_shapes(LoopConstraints::default(), Breadth::Likely);
+    let shapes = tuner::candidate_shapes(LoopConstraints::default(), SearchBreadth::Likely);
     let fast = shapes.iter().find(|shape| shape.stores == Stores::NonTemporal).or(shapes.first());
     let Some(shape) = fast else { return Vec::new() };
     STREAM.iter().map(|kernel| (*kernel, *shape)).collect()
@@ -113,15 +113,16 @@ impl Forecast {
     /// length are measured too.
     pub(super) fn new(
         rates: ProbedRates,
-        wanted: &BuildArrays,
+        wanted: &ProgramArrays,
         builds: usize,
         has_native: bool,
     ) -> Self {
         let element = wanted.element.bytes();
         let words: u64 = STREAM.iter().map(|kernel| kernel.counted_bytes(wanted.element)).sum();
         let pass = (words * wanted.elements) as f64;
-        let arrays =
-            Seconds((STREAM_ARRAYS as u64 * element * wanted.elements) as f64 / rates.filling.0);
+        let arrays = Seconds(
+            (STREAM_ARRAY_COUNT as u64 * element * wanted.elements) as f64 / rates.filling.0,
+        );
         let run = |rate: BytesPerSec| arrays + Seconds(wanted.ntimes as f64 * pass / rate.0);
         let count = builds as f64;
         let compiling = Seconds(COMPILE_TIME.as_secs_f64());
@@ -137,7 +138,7 @@ impl Forecast {
 
     /// Refuses a run that would exceed its budget; otherwise returns a remark for the message that announces the run.
     /// The run is not shortened: STREAM's rule fixes the length of the arrays, and the source the number of passes.
-    pub(super) fn check(self, limits: &Limits) -> Result<String, Failure> {
+    pub(super) fn check(self, limits: &RunLimits) -> Result<String, Failure> {
         let time = PredictedTime { min: self.min, likely: self.likely };
         limits.admit_as_planned(time, "fewer passes (-DNTIMES), or smaller arrays (--size)")
     }
@@ -154,8 +155,8 @@ mod tests {
         slowest: BytesPerSec(70e9),
     };
 
-    fn wanted(elements: u64, ntimes: u64) -> BuildArrays {
-        BuildArrays { elements, element: Element::F64, offset: 0, ntimes }
+    fn wanted(elements: u64, ntimes: u64) -> ProgramArrays {
+        ProgramArrays { elements, element: Element::F64, offset: 0, ntimes }
     }
 
     #[test]
@@ -173,9 +174,9 @@ mod tests {
     #[test]
     fn short_budget_is_refused_and_sufficient_budget_is_named() {
         let forecast = Forecast::new(RATES, &wanted(800_000_000, 100), 1, true);
-        let asked = |seconds| Limits {
+        let asked = |seconds| RunLimits {
             is_set_by_user: true,
-            ..Limits::new(Duration::from_secs_f64(seconds), None)
+            ..RunLimits::new(Duration::from_secs_f64(seconds), None)
         };
         let refused = forecast.check(&asked(8.0)).unwrap_err();
         assert_eq!(
@@ -187,7 +188,7 @@ mod tests {
         assert_eq!(hint, expected);
         assert_eq!(forecast.check(&asked(170.0)).unwrap(), "");
         // A default budget never refuses.
-        let usual = Limits::new(Duration::from_secs(8), None);
+        let usual = RunLimits::new(Duration::from_secs(8), None);
         assert_eq!(forecast.check(&usual).unwrap(), ": takes at least 67 s");
         let endless = Forecast::new(RATES, &wanted(1 << 49, 1 << 49), 1, true);
         assert!(endless.check(&asked(8.0)).is_err());

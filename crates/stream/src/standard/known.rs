@@ -2,13 +2,13 @@
 
 use super::output::{OutputFormat, StreamOutput};
 use crate::kernels::Element;
-use nodegauge_gauge::readers::KnownRun;
+use nodegauge_gauge::readers::GivenRunProperties;
 use nodegauge_measure::Bytes;
 
 /// Contradiction between the text and a property that the user gave.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{option} {given} contradicts the text: {found}")]
-pub struct ContradictedByText {
+pub struct PropertyContradiction {
     /// Option of the property.
     pub option: &'static str,
     /// Value that the user gave.
@@ -22,9 +22,9 @@ pub struct ContradictedByText {
 /// # Errors
 /// Fails if the text contradicts the user.
 pub fn add_known_properties(
-    known: &KnownRun,
+    known: &GivenRunProperties,
     output: &mut StreamOutput,
-) -> Result<(), ContradictedByText> {
+) -> Result<(), PropertyContradiction> {
     let given_size = known.element.map(|Bytes(bytes)| bytes);
     let printed_size = output.element.map(Element::bytes);
     check_agreement("--element", given_size, printed_size, "bytes in an element")?;
@@ -66,10 +66,10 @@ pub fn add_known_properties(
 
 /// Checks that the array sizes that the user gave agree with the rates and times of the table.
 fn check_against_table(
-    known: &KnownRun,
+    known: &GivenRunProperties,
     output: &StreamOutput,
     bytes: u64,
-) -> Result<(), ContradictedByText> {
+) -> Result<(), PropertyContradiction> {
     if output.contradiction().is_none() {
         return Ok(());
     }
@@ -83,7 +83,7 @@ fn check_against_table(
         "arrays of about {:.4e} bytes (rate x minimum time of Copy / 2), not {bytes}",
         output.implied_array_bytes()
     );
-    Err(ContradictedByText { option, given, found })
+    Err(PropertyContradiction { option, given, found })
 }
 
 /// Returns the element type with this size; `None` if there is none.
@@ -97,9 +97,9 @@ fn check_agreement(
     given: Option<u64>,
     printed: Option<u64>,
     what: &str,
-) -> Result<(), ContradictedByText> {
+) -> Result<(), PropertyContradiction> {
     match (given, printed) {
-        (Some(given), Some(printed)) if given != printed => Err(ContradictedByText {
+        (Some(given), Some(printed)) if given != printed => Err(PropertyContradiction {
             option,
             given: given.to_string(),
             found: format!("{printed} {what}"),
@@ -122,8 +122,8 @@ mod tests {
         StreamOutput::read_saved(&(table.join("\n") + "\n")).unwrap()
     }
 
-    fn known() -> KnownRun {
-        KnownRun {
+    fn known() -> GivenRunProperties {
+        GivenRunProperties {
             element: Some(Bytes(8)),
             elements: Some(1 << 26),
             threads: Some(2),
@@ -149,25 +149,26 @@ mod tests {
 
     #[test]
     fn ranks_option_selects_the_mpi_version_of_stream() {
-        let ranked = KnownRun { ranks: Some(2), elements: Some(1 << 25), ..known() };
+        let ranked = GivenRunProperties { ranks: Some(2), elements: Some(1 << 25), ..known() };
         let mut fortran = bare(FORTRAN);
         add_known_properties(&ranked, &mut fortran).unwrap();
         assert_eq!((fortran.ranks, fortran.elements), (Some(2), Some(1 << 26)));
         let mut c = bare(C);
-        add_known_properties(&KnownRun { elements: Some(1 << 26), ..ranked }, &mut c).unwrap();
+        add_known_properties(&GivenRunProperties { elements: Some(1 << 26), ..ranked }, &mut c)
+            .unwrap();
         assert_eq!((c.output_format, c.elements), (OutputFormat::Mpi, Some(1 << 26)));
     }
 
     #[test]
     fn given_arrays_that_contradict_the_table_are_refused() {
-        let wrong = KnownRun { elements: Some(1 << 25), ..known() };
+        let wrong = GivenRunProperties { elements: Some(1 << 25), ..known() };
         let error = add_known_properties(&wrong, &mut bare(C)).unwrap_err().to_string();
         let expected = "--size 33554432 contradicts the text: arrays of about 5.3687e8 bytes";
         assert!(error.starts_with(expected), "{error}");
-        let float = KnownRun { element: Some(Bytes(4)), ..known() };
+        let float = GivenRunProperties { element: Some(Bytes(4)), ..known() };
         assert_eq!(add_known_properties(&float, &mut bare(C)).unwrap_err().option, "--size");
         let mut part = bare(C);
-        let half = KnownRun { elements: Some(1 << 25), ..KnownRun::default() };
+        let half = GivenRunProperties { elements: Some(1 << 25), ..GivenRunProperties::default() };
         add_known_properties(&half, &mut part).unwrap();
         assert_eq!((part.elements, part.array_bytes()), (Some(1 << 25), None));
     }

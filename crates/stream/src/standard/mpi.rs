@@ -4,8 +4,8 @@
 //! `places --emit wrapper`. The policies are therefore the same under every launcher. These runs contain no native
 //! loops; `stream --ranks` measures native loops with the same placement.
 
-use super::build::{self, BuildArrays, Source, StandardBuild};
-use super::figures::{self, BuildRuns, ExpectedOutput};
+use super::build::{self, ProgramArrays, StandardBuild, StreamSource};
+use super::figures::{self, ExpectedOutput, StandardRuns};
 use super::forecast::{Forecast, ProbedRates};
 use super::macros::StreamMacros;
 use super::output::{OutputFormat, StreamOutput};
@@ -17,20 +17,20 @@ use crate::config::StreamConfig;
 use crate::kernels::STREAM;
 use nodegauge_analysis::expect::PossibleFigures;
 use nodegauge_gauge::series::{Series, lost_in_words};
-use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
+use nodegauge_gauge::{ExpectedCost, MeasuredNode, PlannedRun};
 use nodegauge_measure::keys::shared::CompilerConfig;
 use nodegauge_measure::progress::SharedObserver;
 use nodegauge_measure::quantity::count_in_words;
 use nodegauge_measure::record::Measurement;
 use nodegauge_measure::repeat::StopReason;
 use nodegauge_measure::samples::Sample;
-use nodegauge_measure::schedule::{Limits, RepetitionPolicy, Turn, TurnFailure, policy};
+use nodegauge_measure::schedule::{RepetitionPolicy, RunLimits, Turn, TurnFailure, policy};
 use nodegauge_measure::{Failure, Notice, NoticeId, Observer, Outcome};
 use nodegauge_placement::emit::{EmittedRanks, script};
-use nodegauge_placement::{Bind, MemoryPolicy, RankPlan};
+use nodegauge_placement::{Binding, MemoryPolicy, RankPlan};
 use nodegauge_toolchain::mpi::{MpiProgram, RankPlaces};
-use nodegauge_toolchain::program::{self, Folder, ProgramJob};
-use nodegauge_toolchain::{CommandLine, ProgramReach, Scratch, ToolchainError};
+use nodegauge_toolchain::program::{self, ProgramJob, WorkingFolder};
+use nodegauge_toolchain::{CommandLine, ProgramReach, ScratchFolder, ToolchainError};
 use std::borrow::Cow;
 use std::path::Path;
 use std::time::Duration;
@@ -46,8 +46,8 @@ const NO_TIME_LIMIT: Duration = Duration::from_secs(1 << 30);
 pub struct MpiStandardPlan {
     arrangement: Arrangement,
     ranks: RankPlan,
-    source: Source,
-    wanted: BuildArrays,
+    source: StreamSource,
+    wanted: ProgramArrays,
     commands: Vec<CommandLine>,
 }
 
@@ -70,7 +70,7 @@ impl MpiStandardPlan {
     pub fn new(
         arrangement: Arrangement,
         ranks: RankPlan,
-        source: Source,
+        source: StreamSource,
         choices: &[CompilerChoice],
         macros: &StreamMacros,
     ) -> Result<Self, Failure> {
@@ -89,7 +89,7 @@ impl MpiStandardPlan {
         }
         let options = &arrangement.options;
         let all = arrangement.elements() * ranks.ranks.len() as u64;
-        let wanted = BuildArrays {
+        let wanted = ProgramArrays {
             elements: macros.elements.unwrap_or(all),
             element: options.arrays.element,
             offset: options.arrays.offset.unwrap_or(0),
@@ -101,7 +101,7 @@ impl MpiStandardPlan {
     /// Compiles the source with each command, and finds the launcher of each program.
     fn builds(
         &self,
-        scratch: &Scratch,
+        scratch: &ScratchFolder,
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Vec<MpiBuild>, Failure> {
         let mut builds = Vec::new();
@@ -118,7 +118,7 @@ impl MpiStandardPlan {
 
     /// Refuses a run that would exceed its budget; otherwise returns a remark for the message that announces the run.
     /// The array length of the Fortran source is unknown.
-    fn forecast(&self, limits: &Limits, observer: &mut dyn Observer) -> Result<String, Failure> {
+    fn forecast(&self, limits: &RunLimits, observer: &mut dyn Observer) -> Result<String, Failure> {
         if limits.samples.is_some() || self.source.output_format() == OutputFormat::Fortran {
             return Ok(String::new());
         }
@@ -140,7 +140,7 @@ impl MpiStandardPlan {
         &self,
         build: &mut MpiBuild,
         wrapper: &Path,
-        site: &Site,
+        site: &MeasuredNode,
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Vec<Sample>, TurnFailure> {
         let path = &build.program.path;
@@ -150,10 +150,10 @@ impl MpiStandardPlan {
         let job =
             ProgramJob::new(CommandLine::new(wrapper.display().to_string(), words), self.limit())
                 .with_launcher(build.program.launch(places))
-                .with_folder(Folder::Private(Vec::new()))
+                .with_folder(WorkingFolder::Private(Vec::new()))
                 .with_stack(self.source.raised_stack());
         let read = program::run(&job, interrupted)
-            .and_then(|output| output.success(""))
+            .and_then(|output| output.require_success(""))
             .map(|output| StreamOutput::read(&output.stdout));
         let problem = match read {
             Ok(Ok(output)) => {
@@ -191,7 +191,7 @@ impl MpiStandardPlan {
         &self,
         build: &MpiBuild,
         lost: Option<&Failure>,
-        site: &Site,
+        site: &MeasuredNode,
     ) -> Vec<Measurement> {
         let Some(first) = build.outputs.first() else {
             let why = lost.map_or_else(|| "the program did not run".to_owned(), Failure::problem);
@@ -214,17 +214,17 @@ impl MpiStandardPlan {
         }
         let count = self.ranks.ranks.len() as u64;
         if let Some(ranks) = first.ranks.filter(|ranks| *ranks != count) {
-            validity.invalid(format!(
+            validity.mark_invalid(format!(
                 "{} requested, but the program ran with {ranks}",
                 count_in_words(count as usize, "rank")
             ));
         }
         if let Some(failure) = lost {
-            validity.invalid(lost_in_words(failure));
+            validity.mark_invalid(lost_in_words(failure));
         }
         let config = self.config(build, Some(first));
         let config = StreamConfig { array_times_llc: figures::times_llc(first, llc), ..config };
-        figures::measurements(&BuildRuns {
+        figures::measurements(&StandardRuns {
             counted_outputs: build.outputs.iter().collect(),
             disturbed: Vec::new(),
             regimes: Vec::new(),
@@ -240,7 +240,7 @@ impl MpiStandardPlan {
 fn unbound(plan: &RankPlan) -> RankPlan {
     let mut plan = plan.clone();
     for rank in &mut plan.ranks {
-        rank.placement.bind = Bind::None;
+        rank.placement.bind = Binding::None;
         rank.memory = MemoryPolicy::Default;
     }
     plan
@@ -251,14 +251,18 @@ impl PlannedRun for MpiStandardPlan {
         self.arrangement.expected_cost(1)
     }
 
-    fn figures(&self, site: &Site) -> Vec<PossibleFigures> {
+    fn possible_figures(&self, site: &MeasuredNode) -> Vec<PossibleFigures> {
         arrangement::stream_figures(&STREAM, site)
     }
 
-    fn run(self: Box<Self>, site: &Site, observer: &mut dyn Observer) -> Result<Outcome, Failure> {
+    fn run(
+        self: Box<Self>,
+        site: &MeasuredNode,
+        observer: &mut dyn Observer,
+    ) -> Result<Outcome, Failure> {
         let limits = self.arrangement.limits();
         let reported = self.forecast(&limits, observer)?;
-        let scratch = Scratch::for_programs(None, ProgramReach::ThisHost)?;
+        let scratch = ScratchFolder::for_programs(None, ProgramReach::ThisHost)?;
         let shared = SharedObserver::new(observer);
         (&mut &shared).begin_phase(&format!("compiling STREAM's MPI source{reported}"));
         let mut builds = match self.builds(&scratch, &|| shared.is_interrupted()) {
@@ -266,13 +270,13 @@ impl PlannedRun for MpiStandardPlan {
             Err(_) if shared.is_interrupted() => return Ok(Outcome::interrupted()),
             Err(failure) => return Err(failure),
         };
-        let placed = EmittedRanks::node_ranks(&self.ranks, &site.topology);
+        let placed = EmittedRanks::single_numa_node(&self.ranks, &site.topology);
         let wrapper = scratch.write_script("placed.sh", &script::wrapper(&placed))?;
         let ranks = count_in_words(self.ranks.ranks.len(), "rank");
         (&mut &shared).begin_phase(&format!("running STREAM's MPI source with {ranks}"));
         let asked = limits.samples;
         let budget = if asked.is_some() { NO_TIME_LIMIT } else { limits.budget };
-        let limits = Limits { budget, samples: None, ..limits };
+        let limits = RunLimits { budget, samples: None, ..limits };
         let rules = RepetitionPolicy {
             max_rounds: asked.or(policy::PROGRAMS.max_rounds),
             ..policy::PROGRAMS
@@ -298,7 +302,7 @@ impl PlannedRun for MpiStandardPlan {
             outcome.measurements.extend(self.measurements(build, lost, site));
         }
         outcome.notices = notices;
-        series.end(&mut outcome);
+        series.store_end(&mut outcome);
         Ok(outcome)
     }
 }

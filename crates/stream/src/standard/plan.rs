@@ -1,6 +1,6 @@
 //! Plan of `stream --standard`: builds the user's source and starts the measurement.
 
-use super::build::{self, BuildArrays, Source, StandardBuild};
+use super::build::{self, ProgramArrays, StandardBuild, StreamSource};
 use super::comparison;
 use super::comparison::NativeLoops;
 use super::forecast::{Forecast, ProbedRates};
@@ -10,20 +10,20 @@ use crate::arrangement::{self, Arrangement, TargetSetup};
 use crate::compiled::{self, CompilerChoice};
 use crate::kernels::STREAM;
 use nodegauge_analysis::expect::PossibleFigures;
-use nodegauge_gauge::{ExpectedCost, PlannedRun, Site};
+use nodegauge_gauge::{ExpectedCost, MeasuredNode, PlannedRun};
 use nodegauge_measure::repeat::StopReason;
-use nodegauge_measure::schedule::{Limits, policy};
+use nodegauge_measure::schedule::{RunLimits, policy};
 use nodegauge_measure::{Failure, Notice, NoticeId, Observer, Outcome};
 use nodegauge_placement::MemoryPolicy;
-use nodegauge_toolchain::{CommandLine, ProgramReach, Scratch, ToolchainError};
+use nodegauge_toolchain::{CommandLine, ProgramReach, ScratchFolder, ToolchainError};
 use std::path::Path;
 use std::time::Duration;
 
 /// Plan that measures native kernels and builds of the user's source interleaved.
 pub struct StandardPlan {
     arrangement: Arrangement,
-    source: Source,
-    wanted: BuildArrays,
+    source: StreamSource,
+    wanted: ProgramArrays,
     choices: Vec<CompilerChoice>,
     /// Commands of all installed compilers, for `--compiler all`.
     presets: Vec<CommandLine>,
@@ -48,7 +48,7 @@ impl StandardPlan {
         choices: &[CompilerChoice],
         ntimes: u64,
     ) -> Result<Self, Failure> {
-        let source = Source::open(path)?;
+        let source = StreamSource::open(path)?;
         let all = choices.contains(&CompilerChoice::All);
         let presets = if all { presets(&source)? } else { Vec::new() };
         let options = &arrangement.options;
@@ -57,7 +57,7 @@ impl StandardPlan {
             return Err(Failure::usage("--numa does not apply to stream.c")
                 .hint("leave out --numa, or start nodegauge under numactl"));
         }
-        let wanted = BuildArrays {
+        let wanted = ProgramArrays {
             elements: arrangement.elements(),
             element: options.arrays.element,
             offset: options.arrays.offset.unwrap_or(0),
@@ -70,7 +70,7 @@ impl StandardPlan {
     /// budget. Returns `None` if the user set the number of samples, or if the source fixes the array length.
     fn forecast(
         &self,
-        limits: &Limits,
+        limits: &RunLimits,
         observer: &mut dyn Observer,
     ) -> Result<Option<Forecast>, Failure> {
         if limits.samples.is_some() || self.source.output_format() == OutputFormat::Fortran {
@@ -88,7 +88,11 @@ impl StandardPlan {
     }
 
     /// Returns the builds, and notices about omitted compilers; `None` if the user interrupts the run.
-    fn built(&self, scratch: &Scratch, observer: &dyn Observer) -> Result<Option<Built>, Failure> {
+    fn built(
+        &self,
+        scratch: &ScratchFolder,
+        observer: &dyn Observer,
+    ) -> Result<Option<Built>, Failure> {
         match self.builds(scratch, &|| observer.is_interrupted()) {
             Err(ToolchainError::Interrupted) => Ok(None),
             built => Ok(Some(built?)),
@@ -99,7 +103,7 @@ impl StandardPlan {
     /// that are installed and can compile the source. Also returns notices about omitted compilers.
     fn builds(
         &self,
-        scratch: &Scratch,
+        scratch: &ScratchFolder,
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Built, ToolchainError> {
         let build = |command: &CommandLine, i: usize| {
@@ -155,7 +159,7 @@ impl StandardPlan {
 type Built = (Vec<StandardBuild>, Vec<Notice>);
 
 /// Returns the commands that `--compiler all` selects for a source: every installed C compiler, with flags for OpenMP.
-fn presets(source: &Source) -> Result<Vec<CommandLine>, Failure> {
+fn presets(source: &StreamSource) -> Result<Vec<CommandLine>, Failure> {
     if source.output_format() == OutputFormat::Fortran {
         return Err(Failure::usage(
             "--compiler all selects C compilers, but the source is Fortran",
@@ -172,19 +176,19 @@ impl PlannedRun for StandardPlan {
         self.arrangement.expected_cost(2)
     }
 
-    fn figures(&self, site: &Site) -> Vec<PossibleFigures> {
+    fn possible_figures(&self, site: &MeasuredNode) -> Vec<PossibleFigures> {
         let own = &self.arrangement.options.arrays.kernels;
         arrangement::stream_figures(&[own, &STREAM[..]].concat(), site)
     }
 
     fn run(
         mut self: Box<Self>,
-        site: &Site,
+        site: &MeasuredNode,
         observer: &mut dyn Observer,
     ) -> Result<Outcome, Failure> {
         let limits = self.arrangement.limits();
         let forecast = self.forecast(&limits, observer)?;
-        let scratch = Scratch::for_programs(None, ProgramReach::ThisHost)?;
+        let scratch = ScratchFolder::for_programs(None, ProgramReach::ThisHost)?;
         self.arrangement.notices.extend(scratch.notice(GAUGE));
         let Some((mut builds, left_out)) = self.built(&scratch, observer)? else {
             // The outcome without measurements is saved, so that the record shows that nothing was measured.
@@ -195,14 +199,14 @@ impl PlannedRun for StandardPlan {
             });
         };
         self.arrangement.notices.extend(left_out);
-        let make = &mut |arrangement: &Arrangement| arrangement.prepare_point();
+        let make = &mut |arrangement: &Arrangement| arrangement.prepare_stream_target();
         // Runs with arrays of twice the length take twice as long.
         let runs = forecast.map_or(Duration::ZERO, |forecast| forecast.likely);
         let may_grow = limits.samples.is_some() || limits.elapsed() + 2 * runs <= limits.budget;
         let mut set_up = TargetSetup { make, target: |it| it, count: 1, may_grow };
         let mut ready = set_up.run(&self.arrangement, &limits, observer)?;
         let latest = limits.started + limits.budget.saturating_sub(runs);
-        let until = limits.time_at_share(policy::STANDARD.choice_share).min(latest);
+        let until = limits.time_at_share(policy::STANDARD_STREAM.choice_share).min(latest);
         let chosen = self.arrangement.choose(&mut ready.target, until, observer)?;
         let ready = self.arrangement.check_size(site, ready, &mut set_up, limits, observer)?;
         if self.wanted.elements != self.arrangement.elements() {

@@ -9,7 +9,7 @@ const STACK_SIZES: [&str; 3] = ["OMP_STACKSIZE", "GOMP_STACKSIZE", "KMP_STACKSIZ
 /// Returns the stack limit raised to the hard limit; `None` if it cannot be raised.
 pub(super) fn raised_limit() -> Option<StackLimit> {
     let current = StackLimit::current();
-    Some(current.raised()).filter(|raised| *raised != current)
+    Some(current.with_raised_soft_limit()).filter(|raised| *raised != current)
 }
 
 /// Returns the variable that keeps the stack size of threads unchanged, unless the user sets it. Without the variable,

@@ -7,7 +7,7 @@ use crate::compiled::{self, ChosenCompiler, CompilerChoice};
 use nodegauge_measure::sweep::{self, Setting as _};
 use nodegauge_measure::{Failure, Notice, NoticeId};
 use nodegauge_placement::PlacementSetting::{Policy, Ranks};
-use nodegauge_placement::{LecturePolicy, PlacementSetting, RankMap};
+use nodegauge_placement::{PlacementSetting, RankMap, RankPolicy};
 
 /// Combination of axis values: one value per axis.
 #[derive(Debug, Clone, PartialEq)]
@@ -101,7 +101,7 @@ fn reference(settings: &[StreamSetting]) -> Vec<StreamSetting> {
     for value in &mut wanted {
         match value {
             Placement(Ranks(count)) => *count = 1,
-            Placement(Policy(policy)) => *policy = LecturePolicy::REFERENCE.into(),
+            Placement(Policy(policy)) => *policy = RankPolicy::REFERENCE.into(),
             // Policy 5 does not bind, so all rank maps are equivalent.
             Placement(PlacementSetting::RankMap(map)) if has_policy => *map = RankMap::Block,
             _ => {}
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn ranks_are_compared_with_one_rank_of_policy_5() {
-        let policy = |number| Placement(Policy(LecturePolicy::new(number).unwrap().into()));
+        let policy = |number| Placement(Policy(RankPolicy::new(number).unwrap().into()));
         let (all, notices) = combinations(&[axis("ranks=1,2")], &[policy(3)]).unwrap();
         assert_eq!(words(&all), ["1/3 over 2", "2/3 over 2", "1/5 over 2"]);
         assert_eq!(notices.len(), 1);

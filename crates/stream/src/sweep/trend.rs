@@ -14,7 +14,7 @@ use nodegauge_measure::quantity::count_in_words;
 use nodegauge_measure::record::Measurement;
 use nodegauge_measure::samples;
 use nodegauge_measure::samples::Sample;
-use nodegauge_measure::schedule::{Limits, Schedule, Turn};
+use nodegauge_measure::schedule::{RunLimits, Schedule, Turn};
 use nodegauge_measure::sweep::Setting as _;
 use nodegauge_measure::{Notice, NoticeId, Observer, stats};
 use nodegauge_placement::Placement;
@@ -33,7 +33,7 @@ const SATURATION_RATIO: f64 = 0.98;
 pub(super) struct TrendAnalysis<'a> {
     pub cells: &'a [SweepCell],
     pub topology: &'a Topology,
-    pub limits: Limits,
+    pub limits: RunLimits,
 }
 
 /// Row of a sweep: the cells along a numeric axis, with fixed values on the other axes.
@@ -130,7 +130,7 @@ impl TrendAnalysis<'_> {
 
     /// Returns a notice with the saturation point along each numeric axis. `figures` are those of each cell; suspect
     /// figures have no saturation point.
-    pub(super) fn saturation(
+    pub(super) fn saturation_notices(
         &self,
         schedule: &Schedule,
         candidates: &[MeasuredTarget],
@@ -140,21 +140,24 @@ impl TrendAnalysis<'_> {
         for row in rows(self.cells).into_iter().filter(|row| row.cells.len() > 1) {
             let rates: Vec<f64> =
                 row.cells.iter().map(|i| median(&candidates[*i], &schedule.samples[*i])).collect();
-            let Some(first) = first_near_best(&rates) else { continue };
+            let Some(first) = saturation_index(&rates) else { continue };
             let (_, kernel) = trend_kernel(&candidates[row.cells[first]]);
             let count = row.count(&self.cells[row.cells[first]]);
             let name = &row.name;
             let of_row = row.cells.iter().flat_map(|i| &figures[*i]);
             let of_kernel = of_row.filter(|m| m.name == kernel.name());
             let is_last = first + 1 == row.cells.len();
-            let text =
-                conclusion::sentence(&format!("where {kernel} saturates"), of_kernel, || {
+            let text = conclusion::sentence_or_obstacle(
+                &format!("where {kernel} saturates"),
+                of_kernel,
+                || {
                     if is_last {
                         format!("{kernel} still grows at {count}")
                     } else {
                         format!("{kernel} saturates at {count} (within 2 % of the best)")
                     }
-                });
+                },
+            );
             let text = format!("{name}: {text}");
             notices.push(Notice::new(NoticeId::Saturation, GAUGE, text));
         }
@@ -185,7 +188,7 @@ fn median(candidate: &MeasuredTarget, samples: &[Sample]) -> f64 {
 }
 
 /// Returns the index of the first rate that is close to the best, which is the saturation point unless it is the last.
-pub(crate) fn first_near_best(rates: &[f64]) -> Option<usize> {
+pub(crate) fn saturation_index(rates: &[f64]) -> Option<usize> {
     let best = rates.iter().copied().filter(|x| x.is_finite()).fold(0.0, f64::max);
     rates.iter().position(|one| *one >= SATURATION_RATIO * best)
 }
@@ -260,19 +263,19 @@ mod tests {
     use super::*;
     use crate::arrangement::{Arrangement, StreamOptions};
     use nodegauge_arena::RequestedPages;
-    use nodegauge_gauge::Site;
+    use nodegauge_gauge::MeasuredNode;
     use nodegauge_machine::{SysRoot, TopologySource};
     use nodegauge_measure::record::Machine;
     use nodegauge_placement::{PlacementRequest, PlacementSetting};
 
-    fn site(text: &str) -> Site {
+    fn site(text: &str) -> MeasuredNode {
         let topology = Topology::load(&TopologySource::Synthetic(text.to_owned())).unwrap();
         let mut machine = Machine::default();
         machine.memory.available = Some(1 << 40);
-        Site::new(topology, machine, SysRoot::live())
+        MeasuredNode::new(topology, machine, SysRoot::live())
     }
 
-    fn cell(site: &Site, threads: u32) -> SweepCell {
+    fn cell(site: &MeasuredNode, threads: u32) -> SweepCell {
         let request = PlacementRequest { threads: Some(threads), ..PlacementRequest::default() };
         let options = StreamOptions::default();
         SweepCell {

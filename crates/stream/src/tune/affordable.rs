@@ -40,7 +40,7 @@ pub(super) fn prepare_setups(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernels::{Element, Prefetch, SideBySide};
+    use crate::kernels::{Element, Prefetch, SideBySidePages};
     use crate::kernels::{Kernel, KernelShape, Stores};
     use crate::simulated::SimulatedTarget;
     use crate::target::TargetConfig;
@@ -53,7 +53,7 @@ mod tests {
             isa: crate::kernels::available_isas()[0],
             stores: Stores::Regular,
             unroll: 1,
-            side_by_side: SideBySide::ONE,
+            side_by_side: SideBySidePages::ONE,
             prefetch: Prefetch::Off,
         };
         let config = TargetConfig {

@@ -4,11 +4,11 @@ use super::space::TeamSetup;
 use crate::GAUGE;
 use crate::arrangement::StreamOptions;
 use crate::config::{ChoiceConfig, LoopConfig, TuneConfig};
-use crate::kernels::{Element, Kernel, KernelShape, SideBySide};
+use crate::kernels::{Element, Kernel, KernelShape, SideBySidePages};
 use nodegauge_analysis::facts::machine_changes;
 use nodegauge_arena::RequestedPages;
 use nodegauge_arena::names::{CHOICE, TUNE};
-use nodegauge_gauge::Site;
+use nodegauge_gauge::MeasuredNode;
 use nodegauge_measure::record::{Record, Status};
 use nodegauge_measure::{Notice, NoticeId};
 use nodegauge_placement::PlacementRequest;
@@ -77,7 +77,7 @@ impl TunedChoice {
                 isa: of.isa.parse().ok()?,
                 stores: of.stores.parse().ok()?,
                 unroll: of.unroll,
-                side_by_side: SideBySide::new(of.side_by_side.unwrap_or(1))?,
+                side_by_side: SideBySidePages::new(of.side_by_side.unwrap_or(1))?,
                 prefetch: of.prefetch.parse().ok()?,
             };
             Some((kernel.parse().ok()?, shape))
@@ -130,7 +130,7 @@ impl SavedChoice {
 /// Returns the last choice of `--tune` on this machine. `newest` returns the newest record that contains a figure with
 /// the given test and name.
 pub fn saved_choice(
-    site: &Site,
+    site: &MeasuredNode,
     newest: &dyn Fn(&str, &str) -> Option<Record>,
 ) -> Option<SavedChoice> {
     let record = newest(TUNE, CHOICE)?;
@@ -173,7 +173,7 @@ mod tests {
             isa: Isa::Portable,
             stores: Stores::Regular,
             unroll: 4,
-            side_by_side: SideBySide::new(4).unwrap(),
+            side_by_side: SideBySidePages::new(4).unwrap(),
             prefetch: Prefetch::FarNear(4096, 512),
         };
         TunedChoice {

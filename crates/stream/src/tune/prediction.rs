@@ -7,8 +7,8 @@ use super::TunePlan;
 use crate::arrangement::{self, Arrangement};
 use crate::prediction::{self, ArraysCost};
 use crate::size::SizeSpec;
-use nodegauge_gauge::Site;
-use nodegauge_measure::schedule::{Limits, PredictedTime, policy};
+use nodegauge_gauge::MeasuredNode;
+use nodegauge_measure::schedule::{PredictedTime, RunLimits, policy};
 use nodegauge_measure::{Failure, Observer};
 
 /// Passes of the first stage: a warm-up and two rounds for each of the two kinds of store.
@@ -30,8 +30,8 @@ impl TunePlan {
     /// Fails if the user set the budget and the shortest search exceeds it.
     pub(super) fn admit(
         &mut self,
-        site: &Site,
-        limits: &Limits,
+        site: &MeasuredNode,
+        limits: &RunLimits,
         observer: &mut dyn Observer,
     ) -> Result<(), Failure> {
         let first = &self.space.setups[0];
@@ -41,7 +41,7 @@ impl TunePlan {
         let before = plain.elements();
         let fixed = PredictedTime::default();
         prediction::admit(site, &mut plain, SEARCH, policy::STREAM, fixed, limits, observer)?;
-        let Some(shortened) = plain.shortened_notice(before) else { return Ok(()) };
+        let Some(shortened) = plain.shortening_notice(before) else { return Ok(()) };
         self.notices.push(shortened);
         self.options.arrays.size = SizeSpec::Elements(plain.elements());
         for (setup, config) in self.space.setups.iter().zip(&mut self.configs) {
@@ -71,12 +71,12 @@ mod tests {
         let topology = Topology::load(&TopologySource::Live).unwrap();
         let mut machine = Machine::default();
         machine.memory.available = Some(1 << 40);
-        let site = Site::new(topology, machine, SysRoot::live());
+        let site = MeasuredNode::new(topology, machine, SysRoot::live());
         let budget = Budget { time: Duration::from_secs_f64(seconds), is_set_by_user: true };
         let mut options = StreamOptions { budget, ..StreamOptions::default() };
         options.arrays.size = size;
         let mut plan = TunePlan::new(&site, &PlacementRequest::default(), options, Vec::new())?;
-        let limits = Limits::from_budget(budget, None);
+        let limits = RunLimits::from_budget(budget, None);
         plan.admit(&site, &limits, &mut SilentObserver)?;
         Ok(plan)
     }

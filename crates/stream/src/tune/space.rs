@@ -2,15 +2,15 @@
 
 use crate::arrangement::{self, ArrayOptions, StreamOptions};
 use crate::kernels::{Element, Kernel, KernelShape, Stores};
-use crate::tuner::{self, Breadth};
+use crate::tuner::{self, SearchBreadth};
 use nodegauge_arena::RequestedPages;
 use nodegauge_arena::supply::default_pages;
-use nodegauge_gauge::Site;
+use nodegauge_gauge::MeasuredNode;
 use nodegauge_machine::{CpuId, Topology};
 use nodegauge_measure::Failure;
 use nodegauge_measure::record::Machine;
 use nodegauge_placement::places::PlaceName;
-use nodegauge_placement::{Bind, Placement, PlacementRequest, PlacesSpec};
+use nodegauge_placement::{Binding, Placement, PlacementRequest, PlacesSpec};
 
 /// Setup: a team on its CPUs, and the kind of pages of its arrays. Each setup requires its own arrays.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,7 +44,7 @@ impl SearchSpace {
     /// # Errors
     /// Fails if the request does not fit the machine, and if the processor does not have the requested stores.
     pub fn new(
-        site: &Site,
+        site: &MeasuredNode,
         request: &PlacementRequest,
         options: &StreamOptions,
     ) -> Result<Self, Failure> {
@@ -78,7 +78,7 @@ impl SearchSpace {
                 })
             })
             .collect();
-        Ok(Self { setups, shapes: arrangement::allowed_loops(options, Breadth::Wide)? })
+        Ok(Self { setups, shapes: arrangement::allowed_loops(options, SearchBreadth::Wide)? })
     }
 
     /// Returns the options for the arrays of one setup: its kind of pages, and its share of the memory, because the
@@ -129,7 +129,7 @@ fn other_teams(topology: &Topology) -> Vec<PlacementRequest> {
     let threads = topology.allowed_threads().count();
     let mut requests = Vec::new();
     if threads > cores {
-        requests.push(team_on(PlaceName::Threads, threads, Bind::Close));
+        requests.push(team_on(PlaceName::Threads, threads, Binding::Close));
     }
     let most = largest_cache_cores(topology);
     let mut each = 1;
@@ -138,19 +138,19 @@ fn other_teams(topology: &Topology) -> Vec<PlacementRequest> {
         each = if each == 1 { 2 } else { each + 2 };
     }
     if cores <= FEW_CORES {
-        requests.extend((1..cores).map(|n| team_on(PlaceName::Cores, n, Bind::Spread)));
+        requests.extend((1..cores).map(|n| team_on(PlaceName::Cores, n, Binding::Spread)));
     } else {
         for (part, whole) in SHARES {
-            requests.push(team_on(PlaceName::Cores, cores * part / whole, Bind::Spread));
+            requests.push(team_on(PlaceName::Cores, cores * part / whole, Binding::Spread));
         }
         // Half of the node is also tried: for some kernels, one socket may saturate the memory.
-        requests.push(team_on(PlaceName::Cores, cores / 2, Bind::Close));
+        requests.push(team_on(PlaceName::Cores, cores / 2, Binding::Close));
     }
     requests
 }
 
 /// Returns the request for `count` threads, bound to places of this kind.
-fn team_on(places: PlaceName, count: usize, bind: Bind) -> PlacementRequest {
+fn team_on(places: PlaceName, count: usize, bind: Binding) -> PlacementRequest {
     PlacementRequest {
         threads: Some(count as u32),
         places: Some(PlacesSpec::Abstract { name: places, count: None }),
@@ -179,7 +179,7 @@ fn possible_pages(machine: &Machine) -> Vec<RequestedPages> {
     let pools = machine.pages.as_ref().map(|reserved| reserved.huge.as_slice()).unwrap_or_default();
     for kind in [RequestedPages::Huge2M, RequestedPages::Huge1G, RequestedPages::Base] {
         let reserved = |bytes: u64| pools.iter().any(|pool| pool.bytes == bytes && pool.free > 2);
-        if kind.reserved().is_none_or(|size| reserved(size.0)) && !pages.contains(&kind) {
+        if kind.reserved_page_size().is_none_or(|size| reserved(size.0)) && !pages.contains(&kind) {
             pages.push(kind);
         }
     }
@@ -193,7 +193,7 @@ mod tests {
 
     fn space(text: &str, request: &PlacementRequest) -> SearchSpace {
         let topology = Topology::load(&TopologySource::Synthetic(text.to_owned())).unwrap();
-        let site = Site::new(topology, Machine::default(), SysRoot::live());
+        let site = MeasuredNode::new(topology, Machine::default(), SysRoot::live());
         SearchSpace::new(&site, request, &StreamOptions::default()).unwrap()
     }
 

@@ -9,11 +9,11 @@ use nodegauge_analysis::ratio::bests;
 use nodegauge_analysis::ratio::speed::{SpeedVerdict, is_different};
 use nodegauge_gauge::view::sentence::{capitalise, value_in_words};
 use nodegauge_gauge::view::{
-    Block, ChartBar, ColumnList, ColumnUnit, Drawing, Picture, Section, Steps, Table, TableCell,
-    Tone,
+    Block, ChartBar, ColumnList, ColumnUnit, Drawing, Picture, Section, StepChart, Table,
+    TableCell, Tone,
 };
 use nodegauge_measure::quantity::{change_in_words, changes_in_words, count_in_words, number_form};
-use nodegauge_measure::record::{Measurement, Quoted, Record};
+use nodegauge_measure::record::{Measurement, QuotedStatistic, Record};
 use nodegauge_measure::{Bytes, BytesPerSec, Fraction, Unit};
 
 /// Maximum ratio of upper to lower end of a confidence interval that confirms the agreement of two figures.
@@ -66,7 +66,7 @@ pub(crate) fn section(record: &Record) -> Option<Section> {
     let from = config.from.unwrap_or_default();
     let to = config.to.unwrap_or_default();
     // Records of old versions contain no confidence intervals.
-    let known = whole.quoted != Quoted::GeometricMean;
+    let known = whole.quoted != QuotedStatistic::GeometricMean;
     let few = too_few(config);
     let obstacle = obstacle(whole, config);
     let steps: Vec<&StepFigure<'_>> =
@@ -99,7 +99,7 @@ pub(crate) fn section(record: &Record) -> Option<Section> {
         });
         at = reached.unwrap_or(at);
     }
-    let waterfall = Steps { unit: Unit::BytesPerSecond, steps: bars };
+    let waterfall = StepChart { unit: Unit::BytesPerSecond, steps: bars };
     let drawing = Drawing::Steps(waterfall);
     let title = match &obstacle {
         Some(obstacle) => obstacle.cannot_tell(&format!("the effect of each choice on {kernel}")),
@@ -140,7 +140,7 @@ pub(crate) fn section(record: &Record) -> Option<Section> {
     let rounds = config.rounds.unwrap_or(0);
     let left_out = config.rounds_left_out.unwrap_or(0);
     let [why, how] = match whole.quoted {
-        Quoted::GeometricMean => ["of interference", "factors are geometric means"],
+        QuotedStatistic::GeometricMean => ["of interference", "factors are geometric means"],
         _ => {
             ["of another regime", "rates are the best of all rounds, and factors are their ratios"]
         }
@@ -183,7 +183,7 @@ pub(super) fn conclusion(record: &Record) -> Option<String> {
     let times = factor(whole, config).text;
     let faster = format!("{} times as fast", times.trim_start_matches("x "));
     // Records of old versions contain no confidence intervals.
-    let has_intervals = whole.quoted != Quoted::GeometricMean;
+    let has_intervals = whole.quoted != QuotedStatistic::GeometricMean;
     let steps = figures.iter().filter(|(m, _)| m.name != TOTAL_FACTOR && m.name != MEMCPY);
     let largest = steps.max_by(|(a, _), (b, _)| a.cmp_value(b));
     let largest = largest.filter(|(m, step)| {
@@ -341,7 +341,7 @@ mod tests {
             config.interval = Some(vec![1.5, 9.0]);
             config.rounds = config.rounds.and(Some(rounds));
             config.enough_budget_s = Some(nodegauge_measure::Seconds(87.0));
-            m.quoted = Quoted::Single;
+            m.quoted = QuotedStatistic::Single;
             m.config = nodegauge_measure::keys::Config::to_map(&config);
         }
         record

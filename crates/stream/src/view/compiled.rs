@@ -46,7 +46,7 @@ fn picture(compiled: &[&StreamFigure<'_>], native: &[StreamFigure<'_>]) -> Optio
 /// Returns the bar of a loop that the compiler `by` built.
 fn bar(figure: &StreamFigure<'_>, by: &str) -> ChartBar {
     let (m, _) = figure;
-    let words = in_words(figure).unwrap_or_default();
+    let words = code_in_words(figure).unwrap_or_default();
     ChartBar::bar(format!("{} {by}", m.name), m.value, words).with_validity(m)
 }
 
@@ -126,7 +126,7 @@ fn code(m: &Measurement, config: &StreamConfig) -> Code {
 }
 
 /// Describes the code of a loop in a few words; `None` if it is unknown.
-pub(crate) fn in_words((m, config): &StreamFigure<'_>) -> Option<String> {
+pub(crate) fn code_in_words((m, config): &StreamFigure<'_>) -> Option<String> {
     config.code.as_ref()?;
     let Code { vectors, stores, fma, calls } = code(m, config);
     let mut parts = Vec::new();

@@ -48,7 +48,8 @@ fn point((m, config): StreamFigure<'_>, started: &str) -> Option<RooflinePoint> 
     let is_valid = m.validity.status == Status::Valid;
     let alone = is_valid && config.sweep.is_none() && flops > 0.0;
     let name = format!("stream_{kernel}");
-    alone.then(|| RooflinePoint::in_memory(&name, value * named, named * value / moved, basis))
+    alone
+        .then(|| RooflinePoint::for_main_memory(&name, value * named, named * value / moved, basis))
 }
 
 /// True if a compiler of the system built the loop.

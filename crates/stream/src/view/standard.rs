@@ -4,8 +4,8 @@ use super::figures::{self, StreamFigure, comparable_rate, is_compiled};
 use super::{stream, words};
 use crate::config::StreamConfig;
 use nodegauge_gauge::view::{
-    Block, Card, ChartBar, ColumnList, ColumnUnit, Drawing, FigureBar, FigureRow, Picture, Section,
-    Table,
+    Block, ChartBar, ColumnList, ColumnUnit, Drawing, FigureBar, FigureBars, FigureRow, Picture,
+    Section, Table,
 };
 use nodegauge_measure::record::{Category, Measurement, Record};
 use nodegauge_measure::{Bytes, Unit};
@@ -75,7 +75,7 @@ fn picture(builds: &[&[&StreamFigure<'_>]], record: &Record) -> Picture {
             let what = if is_alone { String::new() } else { program_name(config) };
             FigureBar::new(&m.name, what, m, stream::reach(record, m), &record.machine)
         });
-        let card = Card { bars: bars.collect(), ..Card::default() };
+        let card = FigureBars { bars: bars.collect(), ..FigureBars::default() };
         return Picture { title: TITLE.to_owned(), drawing: Drawing::Strips(card) };
     }
     let bars = figures.iter().map(|(m, config)| {

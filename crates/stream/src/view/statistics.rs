@@ -4,7 +4,7 @@ use crate::config::StreamConfig;
 use crate::kernels::{Element, Kernel};
 use nodegauge_gauge::view::TableCell;
 use nodegauge_measure::keys::shared::TimesConfig;
-use nodegauge_measure::record::{Counts, Measurement};
+use nodegauge_measure::record::{Measurement, SampleUse};
 use nodegauge_measure::{Seconds, Unit};
 
 /// Column of STREAM's table.
@@ -59,7 +59,7 @@ impl Statistic {
 
 /// Returns the rates of the passes that stream.c would count, i.e. all except the first.
 pub(crate) fn rates(m: &Measurement) -> impl Iterator<Item = f64> {
-    let disturbed = m.disturbed.iter().filter(|one| one.counts == Counts::Best);
+    let disturbed = m.disturbed.iter().filter(|one| one.counts == SampleUse::Best);
     m.samples.iter().copied().chain(disturbed.map(|one| one.value))
 }
 

@@ -5,10 +5,11 @@ use super::words;
 use crate::config::StreamConfig;
 use nodegauge_gauge::Detail;
 use nodegauge_gauge::view::{
-    Card, ColumnList, ColumnUnit, Drawing, FigureBar, Picture, Reach, Section, Table,
+    AttainableValue, ColumnList, ColumnUnit, Drawing, FigureBar, FigureBars, Picture, Section,
+    Table,
 };
 use nodegauge_measure::Seconds;
-use nodegauge_measure::record::{Counts, Measurement, Record, Status};
+use nodegauge_measure::record::{Measurement, Record, SampleUse, Status};
 
 /// Returns the table and the evidence for figures of one run.
 pub(crate) fn section(figures: &[StreamFigure<'_>], record: &Record, detail: Detail) -> Section {
@@ -53,8 +54,8 @@ fn counts(measurements: &[&Measurement]) -> Option<String> {
     let counted = words::count_range(sampled.iter().map(|m| m.samples.len()))?;
     let disturbed = words::count_range(sampled.iter().map(|m| m.disturbed_samples().count()))?;
     let reported = [
-        (Counts::All, "count because the others are too few"),
-        (Counts::Best, "count only for the best"),
+        (SampleUse::All, "count because the others are too few"),
+        (SampleUse::Best, "count only for the best"),
     ];
     for (counts, which) in reported {
         if measurements.iter().any(|m| disturbed_with(m, counts) > 0) {
@@ -68,7 +69,7 @@ fn counts(measurements: &[&Measurement]) -> Option<String> {
 }
 
 /// Returns the number of disturbed samples of a figure with this kind of count.
-fn disturbed_with(m: &Measurement, counts: Counts) -> usize {
+fn disturbed_with(m: &Measurement, counts: SampleUse) -> usize {
     m.disturbed.iter().filter(|disturbed| disturbed.counts == counts).count()
 }
 
@@ -86,7 +87,7 @@ fn rates(figures: &[StreamFigure<'_>]) -> Table {
 /// Returns the picture with the samples and the limits of each kernel.
 fn strips(figures: &[StreamFigure<'_>], record: &Record) -> Picture {
     let bars = figures.iter().filter_map(|figure| strip(figure, record)).collect();
-    let drawing = Drawing::Strips(Card { bars, ..Card::default() });
+    let drawing = Drawing::Strips(FigureBars { bars, ..FigureBars::default() });
     Picture { title: "sustained memory bandwidth".to_owned(), drawing }
 }
 
@@ -101,7 +102,7 @@ fn strip((m, config): &StreamFigure<'_>, record: &Record) -> Option<FigureBar> {
 }
 
 /// Returns the rate of the fastest loop that the run measured on the same arrays, if it is higher than the figure.
-pub(crate) fn reach(record: &Record, of: &Measurement) -> Option<Reach> {
+pub(crate) fn reach(record: &Record, of: &Measurement) -> Option<AttainableValue> {
     let config: StreamConfig = of.read_config();
     let usable = record
         .measurements
@@ -118,7 +119,7 @@ pub(crate) fn reach(record: &Record, of: &Measurement) -> Option<Reach> {
         return None;
     }
     let basis = format!("fastest loop of this run: {}", fastest.name);
-    Some(Reach { value: fastest.value?, basis })
+    Some(AttainableValue { value: fastest.value?, basis })
 }
 
 /// Returns a note with the slowest and the fastest rank, by the median of each rank; `None` for fewer than two ranks.
@@ -134,9 +135,9 @@ fn spread(m: &Measurement, config: &StreamConfig) -> Option<String> {
             "{} per rank: slowest rank {} with {}, fastest rank {} with {} GB/s (medians)",
             m.name,
             slowest.0,
-            words::format_gb(slowest.1),
+            words::format_gb_per_s(slowest.1),
             fastest.0,
-            words::format_gb(fastest.1)
+            words::format_gb_per_s(fastest.1)
         )
     })
 }

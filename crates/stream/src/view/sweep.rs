@@ -2,19 +2,19 @@
 
 use super::figures::{StreamFigure, variants};
 use super::{Statistic, compiled, words};
-use crate::config::{RelativeConfig, StreamConfig};
-use crate::sweep::{first_near_best, is_dip};
+use crate::config::{RelativeRateConfig, StreamConfig};
+use crate::sweep::{is_dip, saturation_index};
 use nodegauge_analysis::conclusion::Obstacle;
 use nodegauge_arena::names::TRIAD;
 use nodegauge_gauge::view::sentence::{capitalise, mark_doubted, quotable_figures};
-use nodegauge_gauge::view::sweep::{Rounds, SweptRow, SweptRows};
+use nodegauge_gauge::view::sweep::{RoundPairing, SweptRow, SweptRows};
 use nodegauge_gauge::view::words::without_number;
 use nodegauge_gauge::view::{
-    Block, Chart, ChartBar, ChartSeries, ColumnList, Drawing, Guide, Note, Picture, Scale, Section,
-    TableCell, distinct, group_by_key,
+    AxisQuantity, Block, Chart, ChartBar, ChartSeries, ColumnList, Drawing, Guide, Note, Picture,
+    Section, TableCell, distinct, group_by_key,
 };
 use nodegauge_measure::quantity::count_in_words;
-use nodegauge_measure::record::{Measurement, Quoted, Record, Status};
+use nodegauge_measure::record::{Measurement, QuotedStatistic, Record, Status};
 use nodegauge_measure::stats::Summary;
 use nodegauge_measure::{Bytes, Fraction, Unit};
 use serde_json::Value;
@@ -129,10 +129,14 @@ fn is_over_sizes(medians: &[SweepMedian<'_>]) -> bool {
 fn swept_rows<'a>(medians: &[SweepMedian<'a>]) -> SweptRows<'a> {
     let mut rows = Vec::new();
     for one in medians {
-        rows.push(SweptRow { name: one.all_axes(), figure: one.m, rounds: Rounds::UnpairedFigure });
+        rows.push(SweptRow {
+            name: one.all_axes(),
+            figure: one.m,
+            rounds: RoundPairing::UnpairedFigure,
+        });
     }
     let kernel = medians.first().map_or("", |one| one.m.name.as_str());
-    SweptRows::new(rows, Quoted::Median).with_kernel(kernel)
+    SweptRows::new(rows, QuotedStatistic::Median).with_kernel(kernel)
 }
 
 /// Returns the sentence with the verdict on the fastest configuration, the highest and the lowest median of the charted
@@ -239,7 +243,7 @@ fn is_clear(curves: &[(String, Vec<SweepMedian<'_>>)], lead: usize, point: usize
 
 /// Returns the index of the first rate that is close to the best; `None` if that is the last one.
 fn saturation(rates: &[f64]) -> Option<usize> {
-    first_near_best(rates).filter(|reached| reached + 1 < rates.len())
+    saturation_index(rates).filter(|reached| reached + 1 < rates.len())
 }
 
 /// Figures of a sweep for display.
@@ -369,7 +373,7 @@ impl SweepRow<'_> {
         self.cell.get(self.kernel)?.0.summary.as_ref()
     }
 
-    fn relative(&self) -> Option<&RelativeConfig> {
+    fn relative(&self) -> Option<&RelativeRateConfig> {
         self.cell.get(self.kernel)?.1.relative.as_ref()
     }
 
@@ -502,13 +506,13 @@ fn picture(
         marks.extend(dips.map(|dip| (dip[1].0, dip[1].1, "dip".to_owned())));
     }
     let name = places[axis].0;
-    let x = if name == "size" { Scale::Bytes } else { Scale::Number };
+    let x = if name == "size" { AxisQuantity::Bytes } else { AxisQuantity::Number };
     let ticks = series.iter().flat_map(|series| &series.dots).map(|dot| dot.0).collect();
     let titled = if name == "size" { "size of an array" } else { name };
     let title = AXES.into_iter().find(|known| *known == titled).unwrap_or("");
     let titled_over = format!("{} over {name}", m.name);
     if !is_relative {
-        let y = Scale::Rate(unit);
+        let y = AxisQuantity::Rate(unit);
         let names = [title, ""];
         let chart = Chart { names, x, y, ticks, series, marks, ..Chart::default() };
         return Some(Picture::chart(titled_over, chart));
@@ -518,7 +522,7 @@ fn picture(
     }
     let names = [title, RELATIVE_AXIS];
     let guides = vec![Guide::y(1.0, REFERENCE)];
-    let y = Scale::Number;
+    let y = AxisQuantity::Number;
     let chart = Chart { names, x, y, ticks, series, marks, guides, ..Chart::default() };
     Some(Picture::chart(format!("{titled_over}, relative to {REFERENCE}"), chart))
 }
@@ -529,12 +533,12 @@ const REFERENCE: &str = "1 rank of policy 5";
 const RELATIVE_AXIS: &str = "relative to 1 rank of policy 5 (= 1.00)";
 
 /// True if rates are relative to the reference of the ccNUMA lecture.
-fn is_lecture(relative: &RelativeConfig) -> bool {
+fn is_lecture(relative: &RelativeRateConfig) -> bool {
     reference_in_words(relative) == REFERENCE
 }
 
 /// Describes the reference of relative rates: `1 rank of policy 5`.
-fn reference_in_words(relative: &RelativeConfig) -> String {
+fn reference_in_words(relative: &RelativeRateConfig) -> String {
     match relative.to.get("policy").and_then(Value::as_str) {
         Some(policy) => format!("1 rank of policy {policy}"),
         None => "1 rank".to_owned(),
@@ -542,7 +546,8 @@ fn reference_in_words(relative: &RelativeConfig) -> String {
 }
 
 fn spread(summary: &Summary) -> TableCell {
-    format!("{}..{}", words::format_gb(summary.p05), words::format_gb(summary.p95)).into()
+    format!("{}..{}", words::format_gb_per_s(summary.p05), words::format_gb_per_s(summary.p95))
+        .into()
 }
 
 fn median(m: &Measurement) -> TableCell {
@@ -677,7 +682,7 @@ impl<'a> AxisValues<'a> {
             let cell =
                 cells.iter().find(|cell| coordinates(&cell[0].1).contains(&("compiler", command)));
             let code = cell.and_then(|cell| cell.get(charted)).and_then(|figure| {
-                Some(format!(" ({}: {})", figure.0.name, compiled::in_words(figure)?))
+                Some(format!(" ({}: {})", figure.0.name, compiled::code_in_words(figure)?))
             });
             legend.push((format!("c{}", i + 1), format!("{command}{}", code.unwrap_or_default())));
         }
@@ -701,7 +706,7 @@ impl<'a> AxisValues<'a> {
 mod tests {
     use super::*;
     use nodegauge_measure::keys::Config;
-    use nodegauge_measure::stats::Better;
+    use nodegauge_measure::stats::BetterDirection;
     use serde_json::Map;
 
     /// Returns a measurement of samples around a rate.
@@ -709,8 +714,8 @@ mod tests {
         let samples: Vec<f64> =
             (-5..=5).map(|i| rate * (1.0 + spread * f64::from(i) / 5.0)).collect();
         let m = Measurement::new("memory", "stream", TRIAD, Unit::BytesPerSecond);
-        let m = m.value(Quoted::Median, rate);
-        Measurement { summary: Summary::from_samples(&samples, Better::Higher), ..m }
+        let m = m.with_value(QuotedStatistic::Median, rate);
+        Measurement { summary: Summary::from_samples(&samples, BetterDirection::Higher), ..m }
     }
 
     /// Returns the name of the fastest curve at the end, and the index of the point from which it is the fastest.
@@ -741,7 +746,7 @@ mod tests {
     fn swept(ranks: u32, policy: &str, ratio: f64) -> Measurement {
         let config = StreamConfig {
             sweep: Some(combination(ranks, policy)),
-            relative: Some(RelativeConfig { to: combination(1, "5"), median: Some(ratio) }),
+            relative: Some(RelativeRateConfig { to: combination(1, "5"), median: Some(ratio) }),
             ..StreamConfig::default()
         };
         Measurement { config: config.to_map(), ..measurement_around(4e9 * ratio, 0.01) }
@@ -763,7 +768,7 @@ mod tests {
         let text = conclusion(&record(vec![measured.clone()])).unwrap();
         assert!(text.contains("The only median of Triad is"), "{text}");
         let mut invalid = Measurement { value: None, summary: None, ..swept(2, "5", 1.0) };
-        invalid.validity.invalid("lost");
+        invalid.validity.mark_invalid("lost");
         let of_both = conclusion(&record(vec![measured, invalid])).unwrap();
         assert!(!of_both.contains("highest"), "{of_both}");
     }

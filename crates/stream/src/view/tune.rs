@@ -3,7 +3,9 @@
 use crate::GAUGE;
 use crate::config::TuneConfig;
 use nodegauge_arena::names::TUNE;
-use nodegauge_gauge::view::sentence::{capitalise, quotable_figures, superlative, value_in_words};
+use nodegauge_gauge::view::sentence::{
+    capitalise, quotable_figures, superlative_sentence, value_in_words,
+};
 use nodegauge_gauge::view::{Block, ChartBar, ColumnList, ColumnUnit, Picture, Section, Table};
 use nodegauge_measure::Fraction;
 use nodegauge_measure::quantity::count_in_words;
@@ -85,7 +87,7 @@ pub(super) fn conclusion(record: &Record) -> Option<String> {
         best.name,
         value_in_words(best)?
     );
-    let text = superlative(
+    let text = superlative_sentence(
         "which configuration is the fastest",
         [*best],
         || format!("the fastest {rest}"),

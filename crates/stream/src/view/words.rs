@@ -4,10 +4,10 @@ use crate::config::{CountersConfig, SizeCheckConfig, StreamConfig};
 use crate::size::check::MAX_UNCACHED_RATIO;
 pub(crate) use nodegauge_arena::words::{numa, pages};
 pub(crate) use nodegauge_gauge::view::words::{
-    count_range, count_with_noun, format_gb, format_trimmed, limit_in_words, native_loop,
-    places_in_words, rate_cell,
+    count_range, count_with_noun, format_gb_per_s, format_trimmed, limit_in_words,
+    native_loop_in_words, places_in_words, rate_cell,
 };
-use nodegauge_gauge::view::{Note, part_in_use};
+use nodegauge_gauge::view::{Note, partial_memory_reason};
 use nodegauge_measure::quantity::count_in_words;
 use nodegauge_measure::record::{Machine, Measurement};
 use nodegauge_measure::{Bytes, BytesPerSec, Seconds};
@@ -18,7 +18,7 @@ pub(crate) const VARIANT_DESIGNATION: &str = "based on a variant of the STREAM b
 /// Describes the limit of a figure, and the part of the memory that the run used, if it used only a part.
 pub(crate) fn limit_in_use(m: &Measurement, machine: &Machine) -> String {
     // The description of a virtual machine already states that it has only a part of a node.
-    let part = part_in_use(m, machine).filter(|_| machine.virtualisation.is_none());
+    let part = partial_memory_reason(m, machine).filter(|_| machine.virtualisation.is_none());
     let part = part.map(|why| format!("; only a part of it in use: {why}"));
     format!("{}{}", limit_in_words(m), part.unwrap_or_default())
 }
@@ -165,7 +165,8 @@ pub(crate) fn loop_in_words(config: &StreamConfig) -> String {
         Some(distance) => format!(" pf{distance}"),
     };
     let stores = config.stores.as_deref();
-    native_loop(stores, config.isa.as_deref(), config.unroll, config.side_by_side) + &prefetch
+    native_loop_in_words(stores, config.isa.as_deref(), config.unroll, config.side_by_side)
+        + &prefetch
 }
 
 /// Describes the regimes of a figure; `None` if there was only one. `round_trip` is the round trip of the regime that

@@ -158,12 +158,12 @@ impl SrunStep {
 
 /// Rank 0, from the view of the leader of another host.
 #[derive(Debug)]
-pub(super) struct SrunLeader {
+pub(super) struct LeaderConnection {
     name: String,
     inbox: Receiver<(String, String)>,
 }
 
-impl SrunLeader {
+impl LeaderConnection {
     /// Listens on standard input.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! Connection between rank 0 and the leaders of the other hosts.
 
-use super::lines::{SrunLeader, SrunStep};
+use super::lines::{LeaderConnection, SrunStep};
 use crate::mpi::World;
 use nodegauge_measure::Failure;
 use nodegauge_os::{Wait, wait_whole_time};
@@ -30,7 +30,7 @@ pub(super) enum Link {
         names: Vec<String>,
     },
     /// Lines to and from rank 0; on the leader of another host.
-    Leader(SrunLeader),
+    Leader(LeaderConnection),
     /// No connection: only the leader of its host communicates with this rank.
     Nothing,
 }
@@ -109,7 +109,7 @@ impl Link {
 }
 
 /// Initialises MPI. If this takes longer than the timeout, another thread calls `give_up`.
-pub(super) fn world(
+pub(super) fn join_world(
     started: &LauncherJob,
     timeout: Duration,
     give_up: impl FnOnce(Failure) + Send + 'static,

@@ -1,6 +1,6 @@
 //! Coordinator of ranks: starts ranks or waits for ranks of a launcher, sends requests, and receives responses.
 
-use super::protocol::{self, FromRank, Handshake, Protocol, ToRank};
+use super::protocol::{self, CoordinatorMessage, Handshake, Protocol, RankMessage};
 use super::{SAME_COMMAND, cannot, join_timeout, link};
 use crate::TeamError;
 use crate::collect::MessageCollection;
@@ -29,7 +29,7 @@ const CHILD_POLL: Duration = Duration::from_millis(100);
 /// Coordinator of several ranks, which handle requests.
 pub struct Coordinator<P: Protocol> {
     joined: Vec<JoinedRank>,
-    inbox: Receiver<(usize, Option<FromRank<P::Response>>)>,
+    inbox: Receiver<(usize, Option<RankMessage<P::Response>>)>,
     barrier: ProcessBarrier,
     children: BTreeMap<u32, KillOnDrop>,
     /// Reason why no further requests are possible; `None` if they are.
@@ -42,7 +42,7 @@ pub struct Coordinator<P: Protocol> {
 pub type SharedCoordinator<P> = Rc<RefCell<Coordinator<P>>>;
 
 /// Response of a rank with this index, or its failure.
-type RankResponse<P> = (usize, Result<FromRank<<P as Protocol>::Response>, Failure>);
+type RankResponse<P> = (usize, Result<RankMessage<<P as Protocol>::Response>, Failure>);
 
 /// Rank that has joined (connected to) the coordinator.
 struct JoinedRank {
@@ -92,7 +92,7 @@ impl<P: Protocol> Coordinator<P> {
     ) -> Result<SharedCoordinator<P>, Failure> {
         let mut collection = MessageCollection::new(0..ranks as usize, timeout);
         let interrupted = || observer.is_interrupted();
-        let wait = collection.wait().every(CHILD_POLL).unless(&interrupted);
+        let wait = collection.deadline_wait().every(CHILD_POLL).unless(&interrupted);
         let mut known = BTreeSet::new();
         collection.receive(&wait, |pause| {
             let stream = link::accept(listener, pause);
@@ -120,7 +120,8 @@ impl<P: Protocol> Coordinator<P> {
         let path = coordinator.barrier.path();
         let count = ranks as usize;
         let is_collective = false;
-        coordinator.exchange(count, is_collective, |_| ToRank::Map { path: path.clone() })?;
+        coordinator
+            .exchange(count, is_collective, |_| CoordinatorMessage::Map { path: path.clone() })?;
         Ok(Rc::new(RefCell::new(coordinator)))
     }
 
@@ -153,7 +154,7 @@ impl<P: Protocol> Coordinator<P> {
         let is_collective = requests.iter().any(P::is_collective);
         let mut requests = requests.into_iter();
         let responses = self.exchange(ranks, is_collective, |_| {
-            requests.next().map_or(ToRank::End { code: 0 }, ToRank::Handle)
+            requests.next().map_or(CoordinatorMessage::End { code: 0 }, CoordinatorMessage::Handle)
         })?;
         Ok(responses.into_iter().filter_map(handled_response).collect())
     }
@@ -164,8 +165,8 @@ impl<P: Protocol> Coordinator<P> {
         &mut self,
         ranks: usize,
         is_collective: bool,
-        mut message: impl FnMut(usize) -> ToRank<P::TargetRequest>,
-    ) -> Result<Vec<FromRank<P::Response>>, Failure> {
+        mut message: impl FnMut(usize) -> CoordinatorMessage<P::TargetRequest>,
+    ) -> Result<Vec<RankMessage<P::Response>>, Failure> {
         if let Some(broken) = &self.broken {
             return Err(broken.clone());
         }
@@ -175,7 +176,7 @@ impl<P: Protocol> Coordinator<P> {
         }
         let mut collection = MessageCollection::new(0..ranks, RESPONSE_TIMEOUT);
         // A look at the clock would take CPU time from a rank that measures.
-        let wait = collection.wait().every(RESPONSE_TIMEOUT);
+        let wait = collection.deadline_wait().every(RESPONSE_TIMEOUT);
         let received = collection.receive(&wait, |pause| self.response(pause, is_collective));
         let responses = received.and_then(|()| collection.all_messages());
         let responses = responses.map_err(|failure| self.break_with(failure))?;
@@ -202,8 +203,8 @@ impl<P: Protocol> Coordinator<P> {
         let rank = self.joined[index].handshake.rank;
         match response {
             None => Err(self.lost(index)),
-            Some(FromRank::Failed(failure)) if is_collective => Err(failed(rank, failure)),
-            Some(FromRank::Failed(failure)) => Ok(Some((index, Err(failed(rank, failure))))),
+            Some(RankMessage::Failed(failure)) if is_collective => Err(failed(rank, failure)),
+            Some(RankMessage::Failed(failure)) => Ok(Some((index, Err(failed(rank, failure))))),
             Some(response) => Ok(Some((index, Ok(response)))),
         }
     }
@@ -226,7 +227,7 @@ impl<P: Protocol> Drop for Coordinator<P> {
     fn drop(&mut self) {
         let code = self.code;
         for member in &mut self.joined {
-            let end: ToRank<P::TargetRequest> = ToRank::End { code };
+            let end: CoordinatorMessage<P::TargetRequest> = CoordinatorMessage::End { code };
             // An error is ignored, because it means that the rank has already ended.
             let _ = protocol::send(&mut member.stream, &end);
         }
@@ -260,10 +261,10 @@ fn check_started<P: Protocol>(
 }
 
 /// Returns the response to a request of the gauge; `None` for other messages.
-fn handled_response<R>(response: FromRank<R>) -> Option<R> {
+fn handled_response<R>(response: RankMessage<R>) -> Option<R> {
     match response {
-        FromRank::Handled(response) => Some(response),
-        FromRank::Handshake(_) | FromRank::Mapped | FromRank::Failed(_) => None,
+        RankMessage::Handled(response) => Some(response),
+        RankMessage::Handshake(_) | RankMessage::Mapped | RankMessage::Failed(_) => None,
     }
 }
 
@@ -288,8 +289,8 @@ fn receive_handshake<P: Protocol>(stream: UnixStream) -> Option<JoinedRank> {
     // A process that connects but sends nothing must not block other processes.
     stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
     let mut reader = BufReader::new(stream.try_clone().ok()?);
-    let first: FromRank<P::Response> = protocol::receive(&mut reader)?;
-    let FromRank::Handshake(handshake) = first else { return None };
+    let first: RankMessage<P::Response> = protocol::receive(&mut reader)?;
+    let RankMessage::Handshake(handshake) = first else { return None };
     stream.set_read_timeout(None).ok()?;
     Some(JoinedRank { handshake, stream })
 }
@@ -310,14 +311,14 @@ fn refuse_others(handshake: &Handshake, ranks: u32, version: &str) -> Result<(),
 fn forward<R: DeserializeOwned + Send + 'static>(
     index: usize,
     stream: UnixStream,
-    sender: Sender<(usize, Option<FromRank<R>>)>,
+    sender: Sender<(usize, Option<RankMessage<R>>)>,
 ) -> Result<(), Failure> {
     std::thread::Builder::new()
         .stack_size(256 << 10)
         .spawn(move || {
             let mut reader = BufReader::new(stream);
             loop {
-                let response: Option<FromRank<R>> = protocol::receive(&mut reader);
+                let response: Option<RankMessage<R>> = protocol::receive(&mut reader);
                 let ends = response.is_none();
                 if sender.send((index, response)).is_err() || ends {
                     return;

@@ -64,7 +64,7 @@ fn is_own(stream: &UnixStream) -> bool {
             &raw mut length,
         )
     };
-    done == 0 && peer.uid == nodegauge_os::effective_user()
+    done == 0 && peer.uid == nodegauge_os::effective_user_id()
 }
 
 #[cfg(test)]

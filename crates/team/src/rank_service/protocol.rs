@@ -27,7 +27,7 @@ pub trait Protocol {
 
 /// Message from the coordinator.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) enum ToRank<Q> {
+pub(super) enum CoordinatorMessage<Q> {
     /// Maps the shared memory at this path.
     Map { path: String },
     /// Handles a request of the gauge.
@@ -62,7 +62,7 @@ impl Handshake {
 
 /// Message from a rank.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) enum FromRank<R> {
+pub(super) enum RankMessage<R> {
     /// First message of a rank.
     Handshake(Handshake),
     /// The rank has mapped the shared memory.

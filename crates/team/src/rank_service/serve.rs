@@ -1,6 +1,6 @@
 //! Main function of a rank: connects to the coordinator, handles requests, responds, and ends.
 
-use super::protocol::{self, FromRank, Handshake, Protocol, ToRank};
+use super::protocol::{self, CoordinatorMessage, Handshake, Protocol, RankMessage};
 use super::{ABANDONED_EXIT_CODE, SAME_COMMAND, cannot, join_timeout, link};
 use crate::{Member, MemberBarrier};
 use nodegauge_measure::Failure;
@@ -46,8 +46,8 @@ impl RankBarrier {
     }
 
     /// Returns the cache line that this rank shares with the partner in its pair of ranks.
-    pub fn line(&self) -> Option<&AtomicU64> {
-        self.shared.line(self.rank / 2)
+    pub fn pair_cache_line(&self) -> Option<&AtomicU64> {
+        self.shared.cache_line(self.rank / 2)
     }
 
     /// Yields the CPU while this rank waits for its partner; ends this process if another rank is lost.
@@ -77,24 +77,24 @@ pub fn serve<S: Service>(name: &str, rank: u32, ranks: u32, mut service: S) -> R
         .hint(SAME_COMMAND)
     })?;
     let mut responses = stream.try_clone().map_err(cannot_communicate)?;
-    let first: FromRank<<S::Protocol as Protocol>::Response> = FromRank::Handshake(handshake);
+    let first: RankMessage<<S::Protocol as Protocol>::Response> = RankMessage::Handshake(handshake);
     protocol::send(&mut responses, &first).map_err(cannot_communicate)?;
     let requests = listen(stream)?;
     let mut barrier = None;
     // The channel is closed only when the process ends; see `listen`.
     for request in requests {
         let response = match request {
-            ToRank::End { code } => return Ok(code),
-            ToRank::Map { path } => ProcessBarrier::open(&path)
+            CoordinatorMessage::End { code } => return Ok(code),
+            CoordinatorMessage::Map { path } => ProcessBarrier::open(&path)
                 .map(|shared| barrier = Some(RankBarrier { rank: rank as usize, shared }))
-                .map(|()| FromRank::Mapped)
+                .map(|()| RankMessage::Mapped)
                 .map_err(|cause| cannot("open the memory shared by the ranks", cause)),
-            ToRank::Handle(request) => match &barrier {
-                Some(barrier) => service.handle(request, barrier).map(FromRank::Handled),
+            CoordinatorMessage::Handle(request) => match &barrier {
+                Some(barrier) => service.handle(request, barrier).map(RankMessage::Handled),
                 None => Err(Failure::missing("the shared memory is not mapped")),
             },
         };
-        let response = response.unwrap_or_else(FromRank::Failed);
+        let response = response.unwrap_or_else(RankMessage::Failed);
         protocol::send(&mut responses, &response).map_err(cannot_communicate)?;
     }
     Ok(ABANDONED_EXIT_CODE)
@@ -108,7 +108,7 @@ fn cannot_communicate(cause: io::Error) -> Failure {
 /// the barrier.
 fn listen<Q: DeserializeOwned + Send + 'static>(
     stream: UnixStream,
-) -> Result<Receiver<ToRank<Q>>, Failure> {
+) -> Result<Receiver<CoordinatorMessage<Q>>, Failure> {
     let (sender, requests) = mpsc::channel();
     std::thread::Builder::new()
         .spawn(move || std::process::exit(pass_on(stream, &sender).into()))
@@ -117,13 +117,16 @@ fn listen<Q: DeserializeOwned + Send + 'static>(
 }
 
 /// Forwards requests until the connection ends; returns the exit code of this process.
-fn pass_on<Q: DeserializeOwned>(stream: UnixStream, requests: &Sender<ToRank<Q>>) -> u8 {
+fn pass_on<Q: DeserializeOwned>(
+    stream: UnixStream,
+    requests: &Sender<CoordinatorMessage<Q>>,
+) -> u8 {
     let mut reader = BufReader::new(stream);
     let mut exit_code = ABANDONED_EXIT_CODE;
     while let Some(request) = protocol::receive(&mut reader) {
         let end = match &request {
-            ToRank::End { code: given } => Some(*given),
-            ToRank::Map { .. } | ToRank::Handle(_) => None,
+            CoordinatorMessage::End { code: given } => Some(*given),
+            CoordinatorMessage::Map { .. } | CoordinatorMessage::Handle(_) => None,
         };
         let is_sent = requests.send(request).is_ok();
         if let (Some(given), true) = (end, is_sent) {

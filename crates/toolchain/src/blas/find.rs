@@ -1,7 +1,7 @@
 //! Search for BLAS libraries in the folders of the dynamic linker and of the distribution, in the folders of
 //! environment modules, and in the default locations of vendors.
 
-use super::info::Vendor;
+use super::info::BlasVendor;
 use crate::ToolchainError;
 use crate::search::{self, matching_paths};
 use nodegauge_measure::Failure;
@@ -11,17 +11,17 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 /// File names of BLAS libraries by vendor. In each folder, the first existing file of a vendor is used.
-const FILES: [(Vendor, &[&str]); 4] = [
+const FILES: [(BlasVendor, &[&str]); 4] = [
     (
-        Vendor::OpenBlas,
+        BlasVendor::OpenBlas,
         &["libopenblas.so.0", "libopenblas.so", "libopenblasp.so.0", "libopenblaso.so.0"],
     ),
     (
-        Vendor::Blis,
+        BlasVendor::Blis,
         &["libblis.so.4", "libblis.so.5", "libblis.so.3", "libblis.so", "libblis-mt.so"],
     ),
-    (Vendor::Mkl, &["libmkl_rt.so.2", "libmkl_rt.so.1", "libmkl_rt.so"]),
-    (Vendor::ArmPl, &["libarmpl_lp64.so", "libarmpl.so", "libarmpl_lp64_mp.so"]),
+    (BlasVendor::Mkl, &["libmkl_rt.so.2", "libmkl_rt.so.1", "libmkl_rt.so"]),
+    (BlasVendor::ArmPl, &["libarmpl_lp64.so", "libarmpl.so", "libarmpl_lp64_mp.so"]),
 ];
 
 /// Default locations of vendors; `*` matches any characters within one folder name.
@@ -89,12 +89,12 @@ pub struct BlasCandidate {
     /// Path of the file, with symbolic links resolved.
     pub path: PathBuf,
     /// Vendor according to the file name. The library itself may report another vendor.
-    pub vendor: Vendor,
+    pub vendor: BlasVendor,
 }
 
 /// Returns all libraries in the usual folders and in the folders that environment variables specify, without
 /// duplicates.
-pub fn all(variable: impl Fn(&str) -> Option<OsString>) -> Vec<BlasCandidate> {
+pub fn find_candidates(variable: impl Fn(&str) -> Option<OsString>) -> Vec<BlasCandidate> {
     let mut found: Vec<BlasCandidate> = Vec::new();
     for folder in folders(variable) {
         for (vendor, files) in FILES {
@@ -119,7 +119,7 @@ pub fn resolve(
     let path = Path::new(&request.name);
     if search::is_path(path) && path.is_file() {
         let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        return Ok(BlasCandidate { path, vendor: Vendor::Other });
+        return Ok(BlasCandidate { path, vendor: BlasVendor::Other });
     }
     let wanted = request.name.to_lowercase();
     let alias = match wanted.as_str() {
@@ -188,7 +188,7 @@ mod tests {
         let variable = |name: &str| {
             search::LIBRARY_PATH_VARIABLES.contains(&name).then(|| folder.path().into())
         };
-        let found = all(variable);
+        let found = find_candidates(variable);
         assert_eq!(found.iter().filter(|candidate| candidate.path == path).count(), 1);
         assert_eq!(found[0].path, path);
         let by_name = resolve(&"OpenBLAS".parse().unwrap(), &found).unwrap();

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 /// Vendor of a BLAS library.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Vendor {
+pub enum BlasVendor {
     /// OpenBLAS.
     OpenBlas,
     /// BLIS, including AMD's AOCL-BLAS.
@@ -21,7 +21,7 @@ pub enum Vendor {
     Other,
 }
 
-impl Vendor {
+impl BlasVendor {
     /// Returns the common name of the vendor's library.
     pub fn name(self) -> &'static str {
         match self {
@@ -45,7 +45,7 @@ impl Vendor {
     }
 }
 
-impl fmt::Display for Vendor {
+impl fmt::Display for BlasVendor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
     }
@@ -55,7 +55,7 @@ impl fmt::Display for Vendor {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlasInfo {
     /// Vendor of the library.
-    pub vendor: Vendor,
+    pub vendor: BlasVendor,
     /// Version of the library, if reported.
     pub version: Option<String>,
     /// Name of the kernels that the library uses (usually the name of a processor), if reported.

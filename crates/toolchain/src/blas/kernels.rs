@@ -4,13 +4,13 @@
 //! interprets an unknown name as the number 0, which denotes its AVX-512 kernels. Therefore unsupported kernels and
 //! unknown names are refused before the library is loaded.
 
-use super::info::Vendor;
+use super::info::BlasVendor;
 use crate::ToolchainError;
 use nodegauge_measure::Failure;
 
 /// Kernels that a library may contain.
 struct BlasKernel {
-    vendor: Vendor,
+    vendor: BlasVendor,
     /// Name that the library uses for these kernels.
     name: &'static str,
     /// Required instruction sets, named as in `/proc/cpuinfo`.
@@ -20,46 +20,54 @@ struct BlasKernel {
     tried: bool,
 }
 
-const fn kernel(vendor: Vendor, name: &'static str, needs: &'static [&'static str]) -> BlasKernel {
+const fn kernel(
+    vendor: BlasVendor,
+    name: &'static str,
+    needs: &'static [&'static str],
+) -> BlasKernel {
     BlasKernel { vendor, name, needs, tried: false }
 }
 
-const fn tried(vendor: Vendor, name: &'static str, needs: &'static [&'static str]) -> BlasKernel {
+const fn tried(
+    vendor: BlasVendor,
+    name: &'static str,
+    needs: &'static [&'static str],
+) -> BlasKernel {
     BlasKernel { vendor, name, needs, tried: true }
 }
 
 /// Kernels with known requirements, in the order in which they are tested. Instruction sets that every current
 /// processor supports are omitted.
 const KERNELS: &[BlasKernel] = &[
-    tried(Vendor::OpenBlas, "SkylakeX", &["avx512dq"]),
-    tried(Vendor::OpenBlas, "Cooperlake", &["avx512_bf16"]),
-    tried(Vendor::OpenBlas, "Haswell", &["avx2", "fma"]),
-    kernel(Vendor::OpenBlas, "SapphireRapids", &["avx512_bf16"]),
-    kernel(Vendor::OpenBlas, "Zen", &["avx2", "fma"]),
-    kernel(Vendor::OpenBlas, "Excavator", &["fma"]),
-    kernel(Vendor::OpenBlas, "Steamroller", &["fma"]),
-    kernel(Vendor::OpenBlas, "Piledriver", &["fma"]),
-    kernel(Vendor::OpenBlas, "Bulldozer", &["fma4"]),
-    kernel(Vendor::OpenBlas, "Sandybridge", &["avx"]),
-    kernel(Vendor::OpenBlas, "neoversev1", &["sve"]),
-    kernel(Vendor::OpenBlas, "neoversen2", &["sve2"]),
-    kernel(Vendor::OpenBlas, "a64fx", &["sve"]),
-    kernel(Vendor::OpenBlas, "armv8sve", &["sve"]),
-    tried(Vendor::Blis, "skx", &["avx512dq"]),
-    tried(Vendor::Blis, "zen3", &["avx2", "fma"]),
-    tried(Vendor::Blis, "haswell", &["avx2", "fma"]),
-    kernel(Vendor::Blis, "knl", &["avx512pf"]),
-    kernel(Vendor::Blis, "zen5", &["avx512dq"]),
-    kernel(Vendor::Blis, "zen4", &["avx512dq"]),
-    kernel(Vendor::Blis, "zen2", &["avx2", "fma"]),
-    kernel(Vendor::Blis, "zen", &["avx2", "fma"]),
-    kernel(Vendor::Blis, "excavator", &["fma"]),
-    kernel(Vendor::Blis, "steamroller", &["fma"]),
-    kernel(Vendor::Blis, "piledriver", &["fma"]),
-    kernel(Vendor::Blis, "bulldozer", &["fma4"]),
-    kernel(Vendor::Blis, "sandybridge", &["avx"]),
-    kernel(Vendor::Blis, "armsve", &["sve"]),
-    kernel(Vendor::Blis, "a64fx", &["sve"]),
+    tried(BlasVendor::OpenBlas, "SkylakeX", &["avx512dq"]),
+    tried(BlasVendor::OpenBlas, "Cooperlake", &["avx512_bf16"]),
+    tried(BlasVendor::OpenBlas, "Haswell", &["avx2", "fma"]),
+    kernel(BlasVendor::OpenBlas, "SapphireRapids", &["avx512_bf16"]),
+    kernel(BlasVendor::OpenBlas, "Zen", &["avx2", "fma"]),
+    kernel(BlasVendor::OpenBlas, "Excavator", &["fma"]),
+    kernel(BlasVendor::OpenBlas, "Steamroller", &["fma"]),
+    kernel(BlasVendor::OpenBlas, "Piledriver", &["fma"]),
+    kernel(BlasVendor::OpenBlas, "Bulldozer", &["fma4"]),
+    kernel(BlasVendor::OpenBlas, "Sandybridge", &["avx"]),
+    kernel(BlasVendor::OpenBlas, "neoversev1", &["sve"]),
+    kernel(BlasVendor::OpenBlas, "neoversen2", &["sve2"]),
+    kernel(BlasVendor::OpenBlas, "a64fx", &["sve"]),
+    kernel(BlasVendor::OpenBlas, "armv8sve", &["sve"]),
+    tried(BlasVendor::Blis, "skx", &["avx512dq"]),
+    tried(BlasVendor::Blis, "zen3", &["avx2", "fma"]),
+    tried(BlasVendor::Blis, "haswell", &["avx2", "fma"]),
+    kernel(BlasVendor::Blis, "knl", &["avx512pf"]),
+    kernel(BlasVendor::Blis, "zen5", &["avx512dq"]),
+    kernel(BlasVendor::Blis, "zen4", &["avx512dq"]),
+    kernel(BlasVendor::Blis, "zen2", &["avx2", "fma"]),
+    kernel(BlasVendor::Blis, "zen", &["avx2", "fma"]),
+    kernel(BlasVendor::Blis, "excavator", &["fma"]),
+    kernel(BlasVendor::Blis, "steamroller", &["fma"]),
+    kernel(BlasVendor::Blis, "piledriver", &["fma"]),
+    kernel(BlasVendor::Blis, "bulldozer", &["fma4"]),
+    kernel(BlasVendor::Blis, "sandybridge", &["avx"]),
+    kernel(BlasVendor::Blis, "armsve", &["sve"]),
+    kernel(BlasVendor::Blis, "a64fx", &["sve"]),
 ];
 
 impl BlasKernel {
@@ -71,7 +79,7 @@ impl BlasKernel {
 
 /// Returns the names of the kernels that may be fast on this processor, in the order in which they are tested.
 pub(super) fn promising_kernels(
-    vendor: Vendor,
+    vendor: BlasVendor,
     isa: &dyn Fn(&str) -> bool,
 ) -> impl Iterator<Item = &'static str> {
     let of_vendor = KERNELS.iter().filter(move |kernel| kernel.vendor == vendor && kernel.tried);
@@ -82,7 +90,7 @@ pub(super) fn promising_kernels(
 ///
 /// # Errors
 /// Fails when the list does not contain the kernel.
-pub(super) fn kernel_number(wanted: &str, names: &[String]) -> Result<usize, ToolchainError> {
+pub(super) fn kernel_index(wanted: &str, names: &[String]) -> Result<usize, ToolchainError> {
     names.iter().position(|name| name.eq_ignore_ascii_case(wanted)).ok_or_else(|| {
         ToolchainError::Unusable(
             Failure::missing(format!("unknown kernel '{wanted}'; known: {}", names.join(", ")))
@@ -96,7 +104,7 @@ pub(super) fn kernel_number(wanted: &str, names: &[String]) -> Result<usize, Too
 /// # Errors
 /// Fails when the processor does not support a required instruction set.
 pub(super) fn check_is_supported(
-    vendor: Vendor,
+    vendor: BlasVendor,
     wanted: &str,
     isa: &dyn Fn(&str) -> bool,
 ) -> Result<(), ToolchainError> {
@@ -128,9 +136,9 @@ mod tests {
     #[test]
     fn unknown_kernel_is_refused_with_list_of_known_kernels() {
         let names = ["skx", "haswell", "generic"].map(str::to_owned);
-        assert_eq!(kernel_number("Generic", &names).unwrap(), 2);
+        assert_eq!(kernel_index("Generic", &names).unwrap(), 2);
         assert_eq!(
-            kernel_number("nonesuch", &names).unwrap_err().to_string(),
+            kernel_index("nonesuch", &names).unwrap_err().to_string(),
             "unknown kernel 'nonesuch'; known: skx, haswell, generic\n\
              hint: leave out '@nonesuch' to use the kernels that the library selects"
         );
@@ -140,10 +148,10 @@ mod tests {
     fn unsupported_kernel_is_refused_with_missing_feature() {
         let check = |vendor, name| check_is_supported(vendor, name, &avx2);
         for (vendor, name, lacking) in [
-            (Vendor::Blis, "skx", "avx512dq"),
-            (Vendor::Blis, "bulldozer", "fma4"),
-            (Vendor::OpenBlas, "skylakex", "avx512dq"),
-            (Vendor::OpenBlas, "neoversev1", "sve"),
+            (BlasVendor::Blis, "skx", "avx512dq"),
+            (BlasVendor::Blis, "bulldozer", "fma4"),
+            (BlasVendor::OpenBlas, "skylakex", "avx512dq"),
+            (BlasVendor::OpenBlas, "neoversev1", "sve"),
         ] {
             let error = check(vendor, name).unwrap_err().to_string();
             let expected = format!(
@@ -152,18 +160,18 @@ mod tests {
             assert!(error.starts_with(&expected), "{error}");
         }
         for name in ["zen3", "haswell", "sandybridge", "generic", "not_in_the_table"] {
-            check(Vendor::Blis, name).unwrap();
+            check(BlasVendor::Blis, name).unwrap();
         }
         // A kernel name of another vendor has no known requirements.
-        check(Vendor::Mkl, "skx").unwrap();
+        check(BlasVendor::Mkl, "skx").unwrap();
     }
 
     #[test]
     fn only_supported_kernels_are_candidates() {
         let names = |vendor, isa| promising_kernels(vendor, isa).collect::<Vec<_>>();
-        assert_eq!(names(Vendor::Blis, &avx2), ["zen3", "haswell"]);
-        assert_eq!(names(Vendor::OpenBlas, &avx2), ["Haswell"]);
-        assert_eq!(names(Vendor::OpenBlas, &|_| true), ["SkylakeX", "Cooperlake", "Haswell"]);
-        assert!(names(Vendor::Blis, &|_| false).is_empty());
+        assert_eq!(names(BlasVendor::Blis, &avx2), ["zen3", "haswell"]);
+        assert_eq!(names(BlasVendor::OpenBlas, &avx2), ["Haswell"]);
+        assert_eq!(names(BlasVendor::OpenBlas, &|_| true), ["SkylakeX", "Cooperlake", "Haswell"]);
+        assert!(names(BlasVendor::Blis, &|_| false).is_empty());
     }
 }

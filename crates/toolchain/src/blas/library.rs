@@ -5,7 +5,7 @@
 //! are the first bytes on a little-endian machine. Therefore libraries with 32-bit and with 64-bit integers read the
 //! same number.
 
-use super::info::{BlasInfo, ProbedBlas, Vendor};
+use super::info::{BlasInfo, BlasVendor, ProbedBlas};
 use crate::ToolchainError;
 use nodegauge_measure::Failure;
 use nodegauge_os::SharedLibrary;
@@ -53,21 +53,21 @@ type Dtrsm = unsafe extern "C" fn(
 type Ddot = unsafe extern "C" fn(*const Int, *const f64, *const Int, *const f64, *const Int) -> f64;
 
 /// Column-major matrix that a routine reads: pointer to the first element, and leading dimension.
-pub type Columns = (*const f64, usize);
+pub type ColumnMajor = (*const f64, usize);
 /// Column-major matrix that a routine writes: pointer to the first element, and leading dimension.
-pub type ColumnsMut = (*mut f64, usize);
+pub type ColumnMajorMut = (*mut f64, usize);
 
 /// Operands of the operation `C -= A B`.
 #[derive(Debug, Clone, Copy)]
-pub struct Product {
+pub struct ProductOperands {
     /// Number of rows of C, number of columns of C, and number of columns of A.
     pub size: (usize, usize, usize),
     /// Matrix A.
-    pub a: Columns,
+    pub a: ColumnMajor,
     /// Matrix B.
-    pub b: Columns,
+    pub b: ColumnMajor,
     /// Matrix C.
-    pub c: ColumnsMut,
+    pub c: ColumnMajorMut,
 }
 
 /// Function of a library that restricts it to one thread.
@@ -190,7 +190,7 @@ impl BlasLibrary {
         })?;
         let about = about(&symbols, path, integer_bits);
         let library = Self { threads: threads(&symbols, about.vendor), about, dgemm, dtrsm };
-        library.use_calling_thread();
+        library.restrict_to_calling_thread();
         library.check()?;
         Ok(library)
     }
@@ -202,7 +202,7 @@ impl BlasLibrary {
 
     /// Restricts the library to the calling thread. Some libraries store this setting per process, others per
     /// thread. Therefore every thread that calls routines must call this function once.
-    pub fn use_calling_thread(&self) {
+    pub fn restrict_to_calling_thread(&self) {
         // SAFETY: the functions have the declared types, and 1 is a valid number of threads.
         unsafe {
             match self.threads {
@@ -218,7 +218,10 @@ impl BlasLibrary {
     /// # Safety
     /// A and B must be in readable memory. C must be in writable memory that no other code accesses. Leading dimensions
     /// must be at least the number of rows.
-    pub unsafe fn update(&self, Product { size: (m, n, k), a, b, c }: Product) {
+    pub unsafe fn subtract_product(
+        &self,
+        ProductOperands { size: (m, n, k), a, b, c }: ProductOperands,
+    ) {
         let [m, n, k, lda, ldb, ldc] = [m, n, k, a.1, b.1, c.1].map(|x| x as Int);
         let none = b"N".as_ptr();
         // SAFETY: the caller guarantees the requirements; the arguments are those of the Fortran routine.
@@ -233,12 +236,12 @@ impl BlasLibrary {
     /// stored; B is `m` by `n`.
     ///
     /// # Safety
-    /// The matrices must satisfy the requirements of [`BlasLibrary::update`].
+    /// The matrices must satisfy the requirements of [`BlasLibrary::subtract_product`].
     pub unsafe fn solve_unit_lower(
         &self,
         (m, n): (usize, usize),
-        (l, ldl): Columns,
-        (b, ldb): ColumnsMut,
+        (l, ldl): ColumnMajor,
+        (b, ldb): ColumnMajorMut,
     ) {
         let [m, n, ldl, ldb] = [m, n, ldl, ldb].map(|x| x as Int);
         let [left, lower, plain, unit] = [b"L", b"L", b"N", b"U"].map(|word| word.as_ptr());
@@ -257,14 +260,14 @@ impl BlasLibrary {
         let a = filled(m, k, entry);
         let b = filled(k, n, entry);
         let mut c = filled(m, n, entry);
-        let product = Product {
+        let product = ProductOperands {
             size: (m, n, k),
             a: (a.as_ptr(), m),
             b: (b.as_ptr(), k),
             c: (c.as_mut_ptr(), m),
         };
         // SAFETY: the vectors have the given sizes.
-        unsafe { self.update(product) };
+        unsafe { self.subtract_product(product) };
         self.check_entries("dgemm", &c, m, |i, j| {
             entry(i, j) - (0..k).map(|p| entry(i, p) * entry(p, j)).sum::<f64>()
         })?;
@@ -348,15 +351,15 @@ fn about(symbols: &Symbols, path: &Path, integer_bits: u32) -> BlasInfo {
         let mut words = config.split_whitespace();
         let version = words.next().filter(|name| *name == "OpenBLAS").and_then(|_| words.next());
         let kernel = symbols.suffixed_text("openblas_get_corename");
-        (Vendor::OpenBlas, version.map(str::to_owned), kernel)
+        (BlasVendor::OpenBlas, version.map(str::to_owned), kernel)
     } else if let Some(version) = symbols.text("bli_info_get_version_str") {
-        (Vendor::Blis, Some(version), blis_kernel(symbols))
+        (BlasVendor::Blis, Some(version), blis_kernel(symbols))
     } else if let Some(version) = mkl_version(symbols) {
-        (Vendor::Mkl, Some(version), None)
+        (BlasVendor::Mkl, Some(version), None)
     } else if let Some(version) = armpl_version(symbols) {
-        (Vendor::ArmPl, Some(version), None)
+        (BlasVendor::ArmPl, Some(version), None)
     } else {
-        (Vendor::Other, None, None)
+        (BlasVendor::Other, None, None)
     };
     BlasInfo { vendor, version, kernel, path: path.to_owned(), integer_bits }
 }
@@ -430,19 +433,19 @@ fn armpl_version(symbols: &Symbols) -> Option<String> {
 }
 
 /// Returns the function that restricts the library to one thread; `None` if the library has none.
-fn threads(symbols: &Symbols, vendor: Vendor) -> Option<Threads> {
+fn threads(symbols: &Symbols, vendor: BlasVendor) -> Option<Threads> {
     let names: &[&str] = match vendor {
-        Vendor::OpenBlas => &["openblas_set_num_threads", "openblas_set_num_threads64_"],
-        Vendor::Blis => &["bli_thread_set_num_threads"],
+        BlasVendor::OpenBlas => &["openblas_set_num_threads", "openblas_set_num_threads64_"],
+        BlasVendor::Blis => &["bli_thread_set_num_threads"],
         // The function whose name contains capitals takes its argument by value.
-        Vendor::Mkl => &["MKL_Set_Num_Threads_Local"],
-        Vendor::ArmPl | Vendor::Other => &["omp_set_num_threads"],
+        BlasVendor::Mkl => &["MKL_Set_Num_Threads_Local"],
+        BlasVendor::ArmPl | BlasVendor::Other => &["omp_set_num_threads"],
     };
     names.iter().find_map(|name| {
         // SAFETY: each library declares its function with this type; `dim_t` of BLIS has 64 bits.
         unsafe {
             match vendor {
-                Vendor::Blis => symbols.function(name).map(Threads::Long),
+                BlasVendor::Blis => symbols.function(name).map(Threads::Long),
                 _ => symbols.function(name).map(Threads::Int),
             }
         }

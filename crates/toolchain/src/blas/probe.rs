@@ -6,7 +6,7 @@
 //! factor of two or more. Therefore kernels that an environment variable can select are tested, too.
 
 use super::find::BlasCandidate;
-use super::info::{BlasInfo, ProbedBlas, Vendor};
+use super::info::{BlasInfo, BlasVendor, ProbedBlas};
 use super::kernels;
 use super::library::{self, BlasLibrary};
 use crate::quote::{last_line, no_response_reason, quoted_lines};
@@ -23,13 +23,13 @@ type Answer = Result<(BlasInfo, f64), Failure>;
 /// Time limit of a test, which includes loading the library from a slow file system.
 const LIMIT: Duration = Duration::from_secs(20);
 /// Option with which the child process prints the output of [`list_kernels`] instead of the output of [`probe_output`].
-pub const LIST_KERNELS: &str = "--list-kernels";
+pub const LIST_KERNELS_OPTION: &str = "--list-kernels";
 
 /// Starter of the child processes in which libraries are tested.
 #[derive(Debug, Clone)]
 pub struct BlasProber {
     /// Command that starts this program so that it prints the output of [`probe_output`]. The path of a library is
-    /// appended, and optionally [`LIST_KERNELS`].
+    /// appended, and optionally [`LIST_KERNELS_OPTION`].
     pub command: CommandLine,
 }
 
@@ -164,17 +164,17 @@ impl BlasProber {
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Option<(String, String)>, ToolchainError> {
         let mut vendor = candidate.vendor;
-        if vendor == Vendor::Other
+        if vendor == BlasVendor::Other
             && let Some(probed) = usable(self.probe(candidate, interrupted))?
         {
             vendor = probed.info.vendor;
         }
         let Some(variable) = vendor.kernel_variable() else { return Ok(None) };
         let mut value = wanted.to_owned();
-        if vendor == Vendor::Blis {
+        if vendor == BlasVendor::Blis {
             let names = self.blis_kernels(&candidate.path, interrupted)?;
             if !names.is_empty() {
-                value = kernels::kernel_number(wanted, &names)?.to_string();
+                value = kernels::kernel_index(wanted, &names)?.to_string();
             }
         }
         kernels::check_is_supported(vendor, wanted, isa)?;
@@ -188,7 +188,7 @@ impl BlasProber {
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Vec<String>, ToolchainError> {
         let mut job = self.job(path);
-        job.command = job.command.with_arguments([LIST_KERNELS]);
+        job.command = job.command.with_arguments([LIST_KERNELS_OPTION]);
         let output = run(&job, interrupted)?;
         if let ChildEnd::Killed(KillReason::Interrupted) = output.end {
             return Err(ToolchainError::Interrupted);
@@ -245,8 +245,8 @@ pub fn probe_output(path: &Path, rate: impl FnOnce(BlasLibrary) -> Result<f64, F
     serde_json::to_string(&answer).unwrap_or_default()
 }
 
-/// Returns the output of the child process for [`LIST_KERNELS`]. It is one line of JSON with the names of the kernels
-/// of the BLIS library at `path`. The index of a name is the number of the kernel. No kernel is run.
+/// Returns the output of the child process for [`LIST_KERNELS_OPTION`]. It is one line of JSON with the names of the
+/// kernels of the BLIS library at `path`. The index of a name is the number of the kernel. No kernel is run.
 pub fn list_kernels(path: &Path) -> String {
     let names = library::blis_kernels(path).unwrap_or_default();
     serde_json::to_string(&names).unwrap_or_default()

@@ -6,7 +6,7 @@
 //! because the program selects one of them at run time, the hot loop is the first one with the widest vectors.
 
 use super::CodeProperties;
-use super::image::{Function, Image};
+use super::image::{Function, SharedObjectImage};
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind, Register};
 
 /// Instructions of a function, including parts that the compiler placed at other addresses.
@@ -33,7 +33,7 @@ impl Loop {
 }
 
 impl FunctionBody {
-    pub(super) fn decode(image: &Image<'_>, function: &Function) -> Self {
+    pub(super) fn decode(image: &SharedObjectImage<'_>, function: &Function) -> Self {
         let mut instructions = Vec::new();
         let mut parts = Vec::new();
         for part in std::iter::once(function.clone()).chain(image.parts(function)) {
@@ -44,7 +44,7 @@ impl FunctionBody {
         Self { instructions, parts }
     }
 
-    pub(super) fn code(&self, image: &Image<'_>) -> CodeProperties {
+    pub(super) fn code(&self, image: &SharedObjectImage<'_>) -> CodeProperties {
         let hot = self.hot_loop().map_or(&[][..], |hot| self.loop_instructions(&hot));
         CodeProperties {
             vector_bits: hot.iter().filter_map(width).max().map(|bytes| bytes * 8),
@@ -99,7 +99,7 @@ impl FunctionBody {
     }
 
     /// Returns the called functions without duplicates. A jump out of the function is a tail call.
-    fn calls(&self, image: &Image<'_>) -> Vec<String> {
+    fn calls(&self, image: &SharedObjectImage<'_>) -> Vec<String> {
         let mut calls: Vec<String> = Vec::new();
         for instruction in &self.instructions {
             let symbol = match instruction.flow_control() {

@@ -7,7 +7,7 @@ use object::{
 };
 use std::collections::BTreeMap;
 
-pub(super) struct Image<'a> {
+pub(super) struct SharedObjectImage<'a> {
     /// Address and bytes of each code section.
     code: Vec<(u64, &'a [u8])>,
     /// Functions by address; several functions may have the same address.
@@ -29,7 +29,7 @@ const STUB: usize = 3;
 /// function.
 const LONGEST: u64 = 1 << 20;
 
-impl<'a> Image<'a> {
+impl<'a> SharedObjectImage<'a> {
     /// Parses a shared object; `None` if it is not for x86-64.
     pub(super) fn parse(data: &'a [u8]) -> Result<Option<Self>, object::Error> {
         let file = object::File::parse(data)?;

@@ -9,7 +9,7 @@ use std::path::Path;
 
 /// Returns the MPI library that `program` requires. Returns `None` if the program requires none, e.g. because it is
 /// statically linked or a script, or if it cannot be read.
-pub fn program_library(program: &Path) -> Option<MpiLibrary> {
+pub fn required_mpi_library(program: &Path) -> Option<MpiLibrary> {
     let data = read_file(program, MAX_PROGRAM_BYTES).ok()?;
     needed(&data)?.iter().find_map(|name| library_by_file(name))
 }

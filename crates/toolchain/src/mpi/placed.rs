@@ -1,12 +1,12 @@
 //! Compiled MPI programs whose ranks are placed on this node according to a plan, or on several hosts.
 
-use super::{HostRanks, LauncherKind, MpiLauncher, launcher_for, program_library};
+use super::{HostRanks, LauncherKind, MpiLauncher, launcher_for, required_mpi_library};
 use crate::{CommandLine, find_program, with_path_hint};
 use nodegauge_machine::Topology;
 use nodegauge_measure::{Failure, FailureKind};
 use nodegauge_os::is_root;
 use nodegauge_placement::RankPlan;
-use nodegauge_placement::emit::{self, OpenMpi, OpenMpiVersion};
+use nodegauge_placement::emit::{self, OpenMpiOptions, OpenMpiVersion};
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
@@ -38,7 +38,7 @@ impl MpiProgram {
             Failure::missing(format!("there is no program {program:?}"))
                 .hint(with_path_hint(program, hint))
         })?;
-        let library = program_library(&path);
+        let library = required_mpi_library(&path);
         let launcher = launcher_for(&path, library.as_ref(), launcher, &|| false)
             .map_err(|failure| failure.kind(FailureKind::Missing))?;
         if !allow_root {
@@ -116,7 +116,7 @@ impl MpiLaunch<'_> {
         let kind = self.launcher.kind;
         let mut words = Vec::new();
         if self.needs_root_option && kind == LauncherKind::OpenMpi {
-            words.push(OpenMpi::AS_ROOT.to_owned());
+            words.push(OpenMpiOptions::AS_ROOT.to_owned());
         }
         words.extend(self.options.iter().cloned());
         let mut content = None;
@@ -127,15 +127,15 @@ impl MpiLaunch<'_> {
                     let old =
                         self.launcher.major_version().is_none_or(|major_version| major_version < 5);
                     let version = if old { OpenMpiVersion::V4 } else { OpenMpiVersion::V5 };
-                    let emitted = emit::openmpi(plan, topology, version);
+                    let emitted = emit::openmpi_options(plan, topology, version);
                     words.extend(emitted.args(rankfile));
                     content = emitted.rankfile;
                 }
                 LauncherKind::Hydra if !self.launcher.binds => {
                     words.extend(["-np".to_owned(), plan.ranks.len().to_string()]);
                 }
-                LauncherKind::Hydra => words.extend(emit::mpich(plan)),
-                LauncherKind::Slurm => words.extend(emit::slurm(plan, 1)),
+                LauncherKind::Hydra => words.extend(emit::mpich_options(plan)),
+                LauncherKind::Slurm => words.extend(emit::slurm_options(plan, 1)),
             },
         }
         if in_job {
@@ -162,7 +162,7 @@ mod tests {
             launch.arguments_in("file", false).words
         };
         let open = words(LauncherKind::OpenMpi, true);
-        assert_eq!(open[..3], [OpenMpi::AS_ROOT, "--quiet", "-np"]);
+        assert_eq!(open[..3], [OpenMpiOptions::AS_ROOT, "--quiet", "-np"]);
         assert_eq!(words(LauncherKind::OpenMpi, false), open[1..]);
         for kind in [LauncherKind::Hydra, LauncherKind::Slurm] {
             assert_eq!(words(kind, true)[0], "--quiet");

@@ -12,7 +12,7 @@ const BELOW: [&str; 5] =
 
 /// Returns a library whose ranks this launcher can start, with its ABI. The folders of the launcher's installation are
 /// searched first, along its symbolic links, and then the folders of the dynamic linker.
-pub(super) fn launcher_library(
+pub(super) fn compatible_library(
     launcher: &Path,
     own: &MpiImplementation,
 ) -> Option<(PathBuf, &'static MpiAbi)> {
@@ -69,7 +69,7 @@ mod tests {
         let mpich = Some((lib.join("libmpich.so.12"), "MPICH's ABI"));
         assert_eq!(found("MPICH"), mpich);
         assert_eq!(found("Open MPI"), Some(standard));
-        let library_abi = launcher_library(&mpirun, own("MPICH"));
+        let library_abi = compatible_library(&mpirun, own("MPICH"));
         assert_eq!(library_abi.map(|(path, abi)| (path, abi.title)), mpich);
     }
 }

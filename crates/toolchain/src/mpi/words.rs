@@ -2,7 +2,7 @@
 
 use super::{LauncherKind, MpiLauncher, MpiLibrary};
 use crate::CommandLine;
-use nodegauge_os::mpi_abi::{MpiImplementation, VersionPlace, implementations};
+use nodegauge_os::mpi_abi::{MpiImplementation, VersionPosition, implementations};
 
 /// Launcher, as recognised from its `--version` output.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,14 +68,14 @@ pub fn recognise_launcher(output: &str) -> Option<RecognisedLauncher> {
 }
 
 /// Extracts the version from a launcher's output; `line` is the line that identified the launcher.
-fn version_in(output: &str, line: &str, place: &VersionPlace) -> Option<String> {
+fn version_in(output: &str, line: &str, place: &VersionPosition) -> Option<String> {
     match place {
-        VersionPlace::LastOfLine => last_number(line),
-        VersionPlace::After(text) => {
+        VersionPosition::LastOfLine => last_number(line),
+        VersionPosition::After(text) => {
             let after = line.split_once(text).map_or(line, |(_, rest)| rest);
             after.split_whitespace().find_map(version_at)
         }
-        VersionPlace::LineBeginning(text) => {
+        VersionPosition::LineBeginning(text) => {
             last_number(output.lines().find_map(|other| other.trim().strip_prefix(text))?)
         }
     }
@@ -106,7 +106,7 @@ fn version_at(text: &str) -> Option<String> {
 
 /// Shortens the error output of a launcher. Open MPI prints explanations between two lines of dashes; only the first
 /// sentence of each remains.
-pub fn without_explanations(text: &str) -> String {
+pub fn shorten_launcher_error(text: &str) -> String {
     let mut kept = Vec::new();
     let mut is_explanation = false;
     let mut is_first_sentence = false;
@@ -143,8 +143,8 @@ mod tests {
         let short = "ssh: cannot connect to n2\nORTE was unable to reliably start one or more \
                      daemons.\nORTE does not know how to route a message to the specified \
                      daemon\nlocated on the indicated node:\nend";
-        assert_eq!(without_explanations(&text), short);
-        assert_eq!(without_explanations("a\n--\nb: c\nd"), "a\n--\nb: c\nd");
+        assert_eq!(shorten_launcher_error(&text), short);
+        assert_eq!(shorten_launcher_error("a\n--\nb: c\nd"), "a\n--\nb: c\nd");
     }
 
     fn library(output: &str) -> (String, Option<String>) {

@@ -57,7 +57,7 @@ fn runs_with_equal_figures_are_within_noise() {
 
 #[test]
 fn interleaved_blocks_are_compared_by_ratios() {
-    let design = Design { is_interleaved: true, ..Design::default() };
+    let design = ComparisonDesign { is_interleaved: true, ..ComparisonDesign::default() };
     // All rates decrease by 2 % from run to run, in the order A B B A; B is 10 % faster.
     let rate = |turn: &usize| 1e9 * 0.98f64.powi(*turn as i32);
     let compared = |turns_of_a: &[usize], turns_of_b: &[usize]| {
@@ -67,7 +67,7 @@ fn interleaved_blocks_are_compared_by_ratios() {
     };
     // The last run of A belongs to an incomplete block.
     let pair = compared(&[0, 3, 4, 7, 8, 11, 12], &[1, 2, 5, 6, 9, 10]);
-    assert_eq!((pair.verdict, pair.basis), (Verdict::Faster, Some(Basis::Blocks)));
+    assert_eq!((pair.verdict, pair.basis), (Verdict::Faster, Some(SpreadBasis::Blocks)));
     let [low, high] = pair.ci95.unwrap();
     assert!((low - 1.1).abs() < 1e-9 && (high - 1.1).abs() < 1e-9, "{low} {high}");
     assert!((pair.ratio.unwrap() - 1.1).abs() < 1e-9, "{:?}", pair.ratio);
@@ -82,8 +82,8 @@ fn spread_uses_only_runs_of_the_same_setting() {
         a.others.iter_mut().chain(&mut b.others).for_each(change);
         compare(&a, &b).pairs[0].basis
     };
-    assert_eq!(basis(&|_| ()), Some(Basis::History));
-    assert_eq!(basis(&|run| run.command.push("--label=x".to_owned())), Some(Basis::History));
+    assert_eq!(basis(&|_| ()), Some(SpreadBasis::History));
+    assert_eq!(basis(&|run| run.command.push("--label=x".to_owned())), Some(SpreadBasis::History));
     assert_eq!(basis(&|run| run.command.push("--threads=4".to_owned())), None);
     assert_eq!(basis(&|run| run.tool.version = "0.2.0".to_owned()), None);
     assert_eq!(basis(&|run| run.machine.kernel = Some("Linux 6.12".to_owned())), None);
@@ -94,12 +94,12 @@ fn spread_uses_only_runs_of_the_same_setting() {
 fn suspect_runs_are_excluded_if_valid_runs_exist() {
     let suspect = |rate: f64| {
         let mut m = triad(&[rate]);
-        m.validity.suspect("the clock fell");
+        m.validity.mark_suspect("the clock fell");
         vec![m]
     };
     let b = runs("B", [1.1e9; 3]);
     let compared = |a: &Side, accept_suspect| {
-        let design = Design { accept_suspect, ..Design::default() };
+        let design = ComparisonDesign { accept_suspect, ..ComparisonDesign::default() };
         super::super::compare(a, &b, design, &registry()).pairs.remove(0)
     };
     let mut some = runs("A", [1e9; 4]);

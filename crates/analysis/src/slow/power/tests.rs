@@ -50,7 +50,7 @@ fn counts(
         let median = RobustSpread::from_values(&medians).unwrap().median;
         let new =
             better_median(&runs_of(&mut random, 1, own, spread)[0]) - distance(Fraction(loss));
-        let power = peers.power(PRACTICAL, Fraction(0.5), own);
+        let power = peers.detection_power(PRACTICAL, Fraction(0.5), own);
         counts[match power.peer_verdict((new - median).exp()) {
             PeerVerdict::Good => 0,
             PeerVerdict::Undecided => 1,
@@ -109,7 +109,7 @@ fn wide_spread_needs_the_reported_number_of_runs() {
     }
     let peers =
         PeerSpread { spread: SpreadComponents { nodes: Some(0.0), ..wide }, nodes: 12, runs: 48 };
-    let needed = peers.power(PRACTICAL, Fraction(0.36), 1).needed.unwrap().runs;
+    let needed = peers.detection_power(PRACTICAL, Fraction(0.36), 1).needed.unwrap().runs;
     let [good, ..] = counts(12, needed, needed, wide, 0.0);
     assert!(good >= MIN_GOOD, "{needed}: {good}");
     let [slow, ..] = counts(12, needed, needed, wide, 0.1);
@@ -138,27 +138,27 @@ fn quantiles_of_the_better_median_match_order_statistics() {
 fn power_is_printed_with_the_sufficient_number_of_runs() {
     let of = |spread, nodes, runs| PeerSpread { spread, nodes, runs };
     let precise = of(SpreadComponents { nodes: Some(0.008), runs: Some(0.003) }, 64, 128);
-    let power = precise.power(PRACTICAL, Fraction(0.04), 1);
+    let power = precise.detection_power(PRACTICAL, Fraction(0.04), 1);
     assert_eq!(power.in_words(), "would find a loss of 6 %");
     assert_eq!(power.peer_verdict(0.961), PeerVerdict::Good);
-    let files = precise.power(Fraction(0.2), Fraction(0.2), 1);
+    let files = precise.detection_power(Fraction(0.2), Fraction(0.2), 1);
     assert_eq!(files.sought, Fraction(0.2));
     let wide = of(SpreadComponents { nodes: Some(0.0), runs: Some(0.17) }, 3, 12);
-    let lacking = wide.power(PRACTICAL, Fraction(0.64), 2);
+    let lacking = wide.detection_power(PRACTICAL, Fraction(0.64), 2);
     assert!(!lacking.suffices() && lacking.peer_verdict(5.0) == PeerVerdict::Unknown);
     assert_eq!(
         lacking.in_words(),
         "cannot find a loss of 10 %, only one of 38 %; 99 runs of each of 8 nodes would suffice"
     );
     let different = of(SpreadComponents { nodes: Some(0.15), runs: Some(0.01) }, 64, 256);
-    let words = different.power(PRACTICAL, Fraction(0.4), 1).in_words();
+    let words = different.detection_power(PRACTICAL, Fraction(0.4), 1).in_words();
     assert!(
         words.ends_with("; no number of runs would suffice, because the nodes differ"),
         "{words}"
     );
     let unknown = of(SpreadComponents { nodes: None, runs: None }, 1, 1);
     assert_eq!(
-        unknown.power(PRACTICAL, Fraction(0.04), 1).in_words(),
+        unknown.detection_power(PRACTICAL, Fraction(0.04), 1).in_words(),
         "cannot find a loss of 10 %: the spread of good nodes is unknown"
     );
 }

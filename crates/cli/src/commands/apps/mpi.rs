@@ -8,12 +8,12 @@ use nodegauge_placement::LauncherJob;
 use nodegauge_team::mpi::World;
 
 /// Function of an application that executes the requests of rank 0 and returns the exit code.
-pub(super) type Follow = fn(&World) -> Result<u8, Failure>;
+pub(super) type RequestFollower = fn(&World) -> Result<u8, Failure>;
 
 /// Joins the job. Rank 0 runs `measure`; the other ranks execute its requests.
 pub(super) fn join(
     started: &LauncherJob,
-    follow: Follow,
+    follow: RequestFollower,
     measure: impl FnOnce(&MpiRanks) -> Result<Exit, Failure>,
 ) -> Result<Exit, Failure> {
     let world = match World::join(started) {
@@ -32,6 +32,6 @@ pub(super) fn join(
         Ok(exit) => exit.code(),
         Err(failure) => Exit::from(failure).code(),
     };
-    nodegauge_apps::end(world, code)?;
+    nodegauge_apps::end_ranks(world, code)?;
     result
 }

@@ -1,12 +1,12 @@
 //! `nodegauge history import`: saves records from other histories, and outputs of other programs as records.
 
 use crate::args::DatabaseArgs;
-use crate::commands::read::{self, FileRun, RunDescription, RunFile, shown_path};
+use crate::commands::read::{self, ProgramOutputFile, RunDescription, RunReading, shown_path};
 use crate::failure::{Exit, Failure};
 use crate::gauges;
 use crate::output;
 use crate::session;
-use nodegauge_history::{ImportResult, Store, records};
+use nodegauge_history::{ImportResult, Store, read_records};
 use nodegauge_measure::quantity::count_in_words;
 use nodegauge_measure::record::Status;
 use nodegauge_os::Input;
@@ -36,7 +36,7 @@ pub(super) fn execute(
             exports.push((path, text));
             continue;
         }
-        check(&RunFile { path, input: &input, described, machine, command: &COMMAND })?;
+        check(&ProgramOutputFile { path, input: &input, described, machine, command: &COMMAND })?;
         let pipe = input.is_pipe().then_some(input);
         outputs.push(OutputFile { path, pipe });
     }
@@ -51,7 +51,7 @@ pub(super) fn execute(
     let mut store = session::open_store(db)?;
     for (file, text) in &exports {
         let ImportResult { saved, known } = store.import(|| {
-            records(file, text, names).into_iter().flatten().map(|record| {
+            read_records(file, text, names).into_iter().flatten().map(|record| {
                 let mut record = record?;
                 record.labels.extend(described.labels.iter().cloned());
                 Ok(record)
@@ -70,7 +70,7 @@ pub(super) fn execute(
             Some(input) => input,
             None => read::open_input(path)?,
         };
-        let file = RunFile { path, input: &input, described, machine, command: &COMMAND };
+        let file = ProgramOutputFile { path, input: &input, described, machine, command: &COMMAND };
         exit = save(&file, &mut store)?.unwrap_or(exit);
     }
     Ok(exit)
@@ -83,12 +83,12 @@ const COMMAND: [&str; 2] = ["history", "import"];
 ///
 /// # Errors
 /// Fails if the text cannot be read, or if none of its runs can be read.
-fn check(file: &RunFile<'_>) -> Result<(), Failure> {
+fn check(file: &ProgramOutputFile<'_>) -> Result<(), Failure> {
     let mut has_record = false;
     let mut unread = None;
     let refusal = |run| match run {
-        FileRun::Read(..) => None,
-        FileRun::Unread(failure) => Some(failure),
+        RunReading::Read(..) => None,
+        RunReading::Unread(failure) => Some(failure),
     };
     file.each_run(&refusal, &mut |failed| {
         has_record |= failed.is_none();
@@ -101,14 +101,14 @@ fn check(file: &RunFile<'_>) -> Result<(), Failure> {
 }
 
 /// Saves the runs of a file. Returns the exit code if a run has no result or was not read.
-fn save(file: &RunFile<'_>, store: &mut Store) -> Result<Option<Exit>, Failure> {
+fn save(file: &ProgramOutputFile<'_>, store: &mut Store) -> Result<Option<Exit>, Failure> {
     let shown = shown_path(file.path);
     let mut exit = None;
     let mut cut = Vec::new();
     let mut unread = Vec::new();
     let mut failed = None;
     file.each_run(&|run| run, &mut |run| match run {
-        FileRun::Read(record, reason) => {
+        RunReading::Read(record, reason) => {
             if failed.is_some() {
                 return;
             }
@@ -124,7 +124,7 @@ fn save(file: &RunFile<'_>, store: &mut Store) -> Result<Option<Exit>, Failure> 
             }
             cut.extend(reason);
         }
-        FileRun::Unread(failure) => unread.push(failure),
+        RunReading::Unread(failure) => unread.push(failure),
     })?;
     for reason in &cut {
         output::print_note(reason);

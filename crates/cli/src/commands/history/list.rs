@@ -7,7 +7,7 @@ use crate::output;
 use crate::session;
 use nodegauge_analysis::compare::IMPORT_LABEL;
 use nodegauge_analysis::csv;
-use nodegauge_history::{ListedFigures, RunFilter, RunLine};
+use nodegauge_history::{ListedFigures, ListedRun, RunFilter};
 use nodegauge_measure::keys::Registry;
 use nodegauge_measure::legible;
 use nodegauge_report::history::{self, ListLine};
@@ -54,7 +54,7 @@ pub(super) fn execute(args: &ListArgs) -> Result<(), Failure> {
 
 /// Returns the first headline figures of a run, or its first figures if it has no headline, and the number of further
 /// figures.
-fn headline<'a>(run: &'a RunLine, registry: &Registry) -> Option<(&'a ListedFigures, usize)> {
+fn headline<'a>(run: &'a ListedRun, registry: &Registry) -> Option<(&'a ListedFigures, usize)> {
     let mut figures: Vec<&ListedFigures> = run.figures.iter().collect();
     if figures.iter().any(|of| registry.is_headline(&of.gauge, &of.test, &of.name)) {
         figures.retain(|of| registry.is_headline(&of.gauge, &of.test, &of.name));
@@ -64,7 +64,7 @@ fn headline<'a>(run: &'a RunLine, registry: &Registry) -> Option<(&'a ListedFigu
 }
 
 /// Returns the data of a run for its line in the list.
-fn line(run: &RunLine, distinct_prefix_length: usize, registry: &Registry) -> ListLine {
+fn line(run: &ListedRun, distinct_prefix_length: usize, registry: &Registry) -> ListLine {
     let figure = headline(run, registry).map(|(of, more)| {
         let named = registry.is_headline(&of.gauge, &of.test, &of.name);
         let name = if named { &of.name } else { &of.test };
@@ -93,7 +93,7 @@ fn line(run: &RunLine, distinct_prefix_length: usize, registry: &Registry) -> Li
 }
 
 /// Returns the command of a run as typed, or for an imported run, the name of the file.
-fn command(run: &RunLine) -> String {
+fn command(run: &ListedRun) -> String {
     let typed = match &run.imported_from {
         Some(file) => {
             let name = Path::new(file).file_name().unwrap_or(file.as_ref());
@@ -106,7 +106,7 @@ fn command(run: &RunLine) -> String {
 }
 
 /// Returns the list as CSV, one line per run.
-fn table(lines: &[RunLine], registry: &Registry) -> String {
+fn table(lines: &[ListedRun], registry: &Registry) -> String {
     const COLUMNS: [&str; 15] = [
         "id", "started", "seconds", "host", "complete", "own", "command", "labels", "gauge",
         "test", "name", "unit", "best", "more", "suspect",

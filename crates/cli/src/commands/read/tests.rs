@@ -2,7 +2,7 @@
 //! these outputs. A mutated output gives the correct figures, fewer correct figures, or a refusal.
 
 use crate::gauges::GAUGES;
-use nodegauge_gauge::readers::{self, KnownRun, ReadContext, ReadRun};
+use nodegauge_gauge::readers::{self, GivenRunProperties, ParsedRun, ReadContext};
 use nodegauge_measure::printed;
 use nodegauge_measure::record::{Machine, Measurement, Status};
 use std::fmt::Write;
@@ -47,9 +47,10 @@ fn name(path: &Path) -> String {
 }
 
 /// Reads a text. The error is the reason why nothing was read.
-fn read(bytes: &[u8]) -> Result<Vec<ReadRun>, String> {
+fn read(bytes: &[u8]) -> Result<Vec<ParsedRun>, String> {
     let text = printed::decode(bytes.to_vec())?;
-    let context = ReadContext { machine: &Machine::default(), known: &KnownRun::default() };
+    let context =
+        ReadContext { machine: &Machine::default(), known: &GivenRunProperties::default() };
     let runs = readers::read(&readers::all(&GAUGES), &text, &context);
     runs.map_err(|error| error.into_failure("the text").single_line())
 }
@@ -70,7 +71,7 @@ fn in_words(m: &Measurement) -> String {
 }
 
 /// Describes the runs and figures in a text, one per line.
-fn figures_in_words(read: &Result<Vec<ReadRun>, String>) -> String {
+fn figures_in_words(read: &Result<Vec<ParsedRun>, String>) -> String {
     let runs = match read {
         Ok(runs) => runs,
         // The reason lists all programs.
@@ -165,7 +166,7 @@ impl CorpusFigure {
 }
 
 /// Returns the figures that have a value.
-fn values(read: &Result<Vec<ReadRun>, String>) -> Vec<CorpusFigure> {
+fn values(read: &Result<Vec<ParsedRun>, String>) -> Vec<CorpusFigure> {
     let runs = read.iter().flatten().filter_map(|run| run.printed.as_ref().ok());
     let figures = runs.flat_map(|run| &run.measurements);
     figures
@@ -302,7 +303,7 @@ impl MutationCounts {
 }
 
 /// True if a run is not read, or a figure is suspect.
-fn has_notice(read: &Result<Vec<ReadRun>, String>) -> bool {
+fn has_notice(read: &Result<Vec<ParsedRun>, String>) -> bool {
     read.iter().flatten().any(|run| match &run.printed {
         Ok(printed) => printed.measurements.iter().any(|m| m.validity.status != Status::Valid),
         Err(_) => true,

@@ -3,12 +3,12 @@
 use super::skip::{self, Part};
 use super::{Case, Extent, FEW_SAMPLES, one_thread, run, workers};
 use nodegauge_apps::hpcg::{HpcgPlan, XhpcgOptions};
-use nodegauge_compute::options::ReferenceOptions;
+use nodegauge_compute::options::ReferenceProgramOptions;
 use nodegauge_compute::{HplPlan, HplRequest};
 use nodegauge_devices::reference::UsersProgram;
 use nodegauge_devices::stream::DeviceStreamPlan;
 use nodegauge_files::reference::ReferenceProgram;
-use nodegauge_gauge::{PlannedRun, Site};
+use nodegauge_gauge::{MeasuredNode, PlannedRun};
 use nodegauge_measure::progress::SilentObserver;
 use nodegauge_measure::record::{Category, Status};
 use nodegauge_measure::{FailureKind, Fraction};
@@ -26,11 +26,11 @@ const CASES: [Case; 4] = [
     Case { gauge: "compute", name: "xhpl", make: xhpl },
 ];
 
-fn babelstream(_: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {
+fn babelstream(_: &MeasuredNode, extent: Extent) -> Option<Box<dyn PlannedRun>> {
     let options = super::device_stream_options(extent);
     let plan = DeviceStreamPlan::new(super::devices()?, options, Vec::new()).unwrap();
     let program = UsersProgram::find(Path::new(PROGRAM), "a BabelStream").unwrap();
-    Some(Box::new(plan.with_reference(Some(program))))
+    Some(Box::new(plan.with_reference_program(Some(program))))
 }
 
 /// True if a launcher of ranks is installed.
@@ -42,7 +42,7 @@ fn has_launcher() -> bool {
     has
 }
 
-fn xhpcg(site: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {
+fn xhpcg(site: &MeasuredNode, extent: Extent) -> Option<Box<dyn PlannedRun>> {
     let program =
         XhpcgOptions { program: PROGRAM.into(), launcher: None, allow_root: true, seconds: 1 };
     let xhpcg = has_launcher().then_some(program)?;
@@ -50,13 +50,14 @@ fn xhpcg(site: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {
     super::boxed(HpcgPlan::new(site, &workers(), options))
 }
 
-fn iozone(_: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {
-    let program = ReferenceProgram::iozone(Path::new(PROGRAM), None).unwrap();
+fn iozone(_: &MeasuredNode, extent: Extent) -> Option<Box<dyn PlannedRun>> {
+    let program = ReferenceProgram::find_iozone(Path::new(PROGRAM), None).unwrap();
     super::boxed(nodegauge_files::plan(super::files_options(extent), vec![program]))
 }
 
-fn xhpl(site: &Site, extent: Extent) -> Option<Box<dyn PlannedRun>> {
-    let program = ReferenceOptions { program: PROGRAM.into(), launcher: None, allow_root: true };
+fn xhpl(site: &MeasuredNode, extent: Extent) -> Option<Box<dyn PlannedRun>> {
+    let program =
+        ReferenceProgramOptions { program: PROGRAM.into(), launcher: None, allow_root: true };
     let request = HplRequest {
         order: Some(256),
         full: false,

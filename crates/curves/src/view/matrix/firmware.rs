@@ -1,6 +1,6 @@
 //! Comparison of the measured bandwidths and latencies between nodes with the values that firmware reports (HMAT).
 
-use super::{CurvesFigure, pair};
+use super::{CurvesFigure, source_and_target};
 use nodegauge_gauge::view::Section;
 use nodegauge_measure::Unit;
 use nodegauge_measure::quantity::count_in_words;
@@ -25,7 +25,7 @@ impl<'a> Compared<'a> {
 
     /// Returns the name of the access, e.g. `n0->n1`.
     fn access(&self) -> String {
-        let (kind, from, to) = pair(self.figure).unwrap_or_default();
+        let (kind, from, to) = source_and_target(self.figure).unwrap_or_default();
         format!("{kind}{from}->{kind}{to}")
     }
 
@@ -139,10 +139,10 @@ mod tests {
     use super::*;
     use crate::config::CurveConfig;
     use nodegauge_gauge::view::Block;
-    use nodegauge_measure::record::{Measurement, Quoted};
+    use nodegauge_measure::record::{Measurement, QuotedStatistic};
 
     fn measurement(unit: Unit, value: f64) -> Measurement {
-        Measurement::new("memory", "matrix", "any", unit).value(Quoted::Best, value)
+        Measurement::new("memory", "matrix", "any", unit).with_value(QuotedStatistic::Best, value)
     }
 
     fn access(to: u64, firmware: Option<f64>) -> CurveConfig {

@@ -4,13 +4,13 @@ use super::*;
 use nodegauge_analysis::slow::GroupVerdict;
 use nodegauge_gauge::hosts::HostRanking;
 use nodegauge_measure::keys::{Registry, SharedKey, shared};
-use nodegauge_measure::record::{Machine, Quoted, Record};
+use nodegauge_measure::record::{Machine, QuotedStatistic, Record};
 
 /// Returns the record of a run on hosts with these rates.
 fn record(rates: &[f64]) -> Record {
     let figures = rates.iter().enumerate().map(|(at, rate)| {
         let m = Measurement::new("memory", "stream", "triad", Unit::BytesPerSecond);
-        let mut m = m.value(Quoted::Best, *rate);
+        let mut m = m.with_value(QuotedStatistic::Best, *rate);
         m.config.insert(shared::host::KEY.name.to_owned(), format!("n{at:02}").into());
         m
     });

@@ -6,7 +6,7 @@ use super::{LuSchedule, MAX_UPDATE_COLUMNS, Work};
 use crate::distribution::{self, ColumnDistribution};
 use crate::factorisation::panel_group_size;
 use nodegauge_machine::{Topology, TopologySource};
-use nodegauge_placement::{Bind, PlacementRequest};
+use nodegauge_placement::{Binding, PlacementRequest};
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
@@ -177,9 +177,9 @@ impl Machine {
 /// thread updates them.
 fn both(topology: &str, n: usize, nb: usize) -> (usize, SimulatedRun, SimulatedRun) {
     let topology = Topology::load(&TopologySource::Synthetic(topology.to_owned())).unwrap();
-    let request = PlacementRequest { bind: Some(Bind::Close), ..PlacementRequest::default() };
+    let request = PlacementRequest { bind: Some(Binding::Close), ..PlacementRequest::default() };
     let placement = nodegauge_placement::plan(&topology, &request).unwrap();
-    let nodes = distribution::thread_nodes(&topology, &placement);
+    let nodes = distribution::thread_numa_nodes(&topology, &placement);
     let threads = nodes.len();
     let group = panel_group_size(n, nb, threads);
     let machine =
@@ -193,10 +193,11 @@ fn both(topology: &str, n: usize, nb: usize) -> (usize, SimulatedRun, SimulatedR
         };
     let placing = ColumnDistribution::new(&nodes, n, nb, MAX_UPDATE_COLUMNS);
     let distribution = placing.clone();
-    let placed = machine(placing, Box::new(move |column| distribution.column_node(column))).run();
+    let placed =
+        machine(placing, Box::new(move |column| distribution.column_numa_node(column))).run();
     let thread_node = nodes.clone();
     let spread = Box::new(move |column: usize| thread_node[column / 16 % thread_node.len()]);
-    (topology.nodes.len(), placed, machine(ColumnDistribution::single_node(), spread).run())
+    (topology.nodes.len(), placed, machine(ColumnDistribution::single_numa_node(), spread).run())
 }
 
 #[test]

@@ -67,7 +67,7 @@ fn level(
     let level = first.depth() as u32;
     // For a synthetic machine without cache sizes, hwloc assumes sizes, so that the real size is unknown.
     let known = match source {
-        TopologySource::Synthetic(text) => crate::synthetic::states_level_size(text, level),
+        TopologySource::Synthetic(text) => crate::synthetic::contains_cache_size(text, level),
         TopologySource::Live | TopologySource::Xml(_) => true,
     };
     let counts: Vec<u32> = caches.iter().map(|cache| cache_cores(cache, cores)).collect();

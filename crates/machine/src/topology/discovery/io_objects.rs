@@ -1,7 +1,7 @@
 //! PCI devices of an hwloc description, with their distance to CPUs.
 
 use crate::ids::{CpuId, NumaNodeId};
-use crate::pci::{PciDevice, kind};
+use crate::pci::{PciDevice, device_kind};
 use hwlocality::Topology as Hwloc;
 use hwlocality::object::TopologyObject;
 use hwlocality::object::attributes::{ObjectAttributes, PCIDeviceAttributes};
@@ -23,7 +23,8 @@ fn device(object: &TopologyObject, one_node: bool) -> Option<PciDevice> {
     let inside: Vec<&TopologyObject> = object.io_children().collect();
     let fast_parts = inside.iter().filter(|part| is_fast(part));
     let others = inside.iter().filter(|part| !is_fast(part));
-    let kind = kind(pci.class_id(), vendor, device, inside.iter().any(|part| is_fast(part)))?;
+    let kind =
+        device_kind(pci.class_id(), vendor, device, inside.iter().any(|part| is_fast(part)))?;
     // CUDA, OpenCL, RSMI and Level Zero report the size in KiB, each under a different name.
     let sizes =
         ["CUDAGlobalMemorySize", "OpenCLGlobalMemorySize", "RSMIVRAMSize", "LevelZeroHBMSize"];

@@ -63,7 +63,7 @@ impl HwlocNumaNodes {
 
     /// Returns the NUMA nodes, each with the CPUs for which it is the nearest. hwloc assigns the CPUs of other NUMA
     /// nodes to memory without CPUs, such as device memory.
-    pub(super) fn with_own_cpus(mut self, threads: &[HardwareThread]) -> Vec<TopologyNumaNode> {
+    pub(super) fn into_numa_nodes(mut self, threads: &[HardwareThread]) -> Vec<TopologyNumaNode> {
         let absent = nearest(self.complete.iter().map(Vec::as_slice), &self.nodes);
         let listed: BTreeSet<CpuId> = threads.iter().map(|thread| thread.cpu).collect();
         for (at, node) in self.nodes.iter_mut().enumerate() {

@@ -1,13 +1,13 @@
 use super::*;
 use crate::Unit;
-use crate::record::{Disturbed, Limit};
+use crate::record::{DisturbedSample, Limit};
 
-fn sampled(quoted: Quoted, samples: &[f64]) -> Measurement {
+fn sampled(quoted: QuotedStatistic, samples: &[f64]) -> Measurement {
     Measurement::new("messages", "mpi", "latency", Unit::Seconds)
         .with_samples(quoted, samples.to_vec())
 }
 
-fn rate(quoted: Quoted, samples: &[f64]) -> Measurement {
+fn rate(quoted: QuotedStatistic, samples: &[f64]) -> Measurement {
     Measurement::new("memory", "mix", "1:1", Unit::BytesPerSecond)
         .with_samples(quoted, samples.to_vec())
 }
@@ -17,12 +17,12 @@ fn mean_of_few_scattered_samples_is_suspect() {
     // Latencies of batches of 8 B over Open MPI on a busy node. Their mean is two to three times the latency of the
     // neighbouring sizes.
     let busy = [0.357e-6, 0.42e-6, 0.48e-6, 0.511e-6, 0.9e-6, 1.4e-6, 4.079e-6];
-    let doubts = samples_reason(&sampled(Quoted::Mean, &busy));
+    let doubts = samples_reason(&sampled(QuotedStatistic::Mean, &busy));
     assert_eq!(
         doubts.unwrap(),
         "the 95 % interval of the samples reaches more than 10 % from the mean"
     );
-    assert!(samples_reason(&sampled(Quoted::Median, &busy)).is_some());
+    assert!(samples_reason(&sampled(QuotedStatistic::Median, &busy)).is_some());
 }
 
 #[test]
@@ -37,14 +37,14 @@ fn too_few_samples_make_figure_suspect() {
             assert!(reason.starts_with(&begin), "{reason}");
         }
     }
-    let one = samples_reason(&sampled(Quoted::Median, &even[..1])).unwrap();
+    let one = samples_reason(&sampled(QuotedStatistic::Median, &even[..1])).unwrap();
     assert!(one.starts_with("1 sample counts: too few, the median needs at least 6"), "{one}");
-    assert_eq!(samples_reason(&sampled(Quoted::Median, &[])), None);
+    assert_eq!(samples_reason(&sampled(QuotedStatistic::Median, &[])), None);
 }
 
 #[test]
 fn single_values_and_factors_are_exempt_from_doubt_rules() {
-    for quoted in [Quoted::Single, Quoted::GeometricMean] {
+    for quoted in [QuotedStatistic::Single, QuotedStatistic::GeometricMean] {
         assert_eq!(doubt_rule(quoted), None);
         assert_eq!(samples_reason(&sampled(quoted, &[1.0, 9.0])), None);
     }
@@ -57,41 +57,45 @@ fn single_values_and_factors_are_exempt_from_doubt_rules() {
 fn best_sample_far_from_the_second_best_is_suspect() {
     let others = [50.0, 51.0, 52.0, 50.5];
     let of = |best: f64| [&others[..], &[best]].concat();
-    assert_eq!(samples_reason(&rate(Quoted::Best, &of(57.0))), None);
-    let doubts = samples_reason(&rate(Quoted::Best, &of(60.0)));
+    assert_eq!(samples_reason(&rate(QuotedStatistic::Best, &of(57.0))), None);
+    let doubts = samples_reason(&rate(QuotedStatistic::Best, &of(60.0)));
     assert_eq!(
         doubts.unwrap(),
         "the second best of the samples is more than 10 % away from the best"
     );
     // For times, the lowest is the best.
-    let times = sampled(Quoted::Best, &[1.0, 1.2, 1.2, 1.2, 1.2]);
+    let times = sampled(QuotedStatistic::Best, &[1.0, 1.2, 1.2, 1.2, 1.2]);
     assert!(samples_reason(&times).is_some());
 }
 
 #[test]
 fn disturbed_sample_counts_for_the_best_value() {
-    let mut m = rate(Quoted::Best, &[50.0, 50.0, 50.0, 50.0]);
+    let mut m = rate(QuotedStatistic::Best, &[50.0, 50.0, 50.0, 50.0]);
     assert!(samples_reason(&m).is_some());
-    m.disturbed = vec![Disturbed { value: 49.0, counts: Counts::Best, ..Disturbed::default() }];
+    m.disturbed = vec![DisturbedSample {
+        value: 49.0,
+        counts: SampleUse::Best,
+        ..DisturbedSample::default()
+    }];
     assert_eq!(samples_reason(&m), None);
 }
 
 #[test]
 fn doubt_rule_applied_twice_adds_no_reason() {
-    let few = || rate(Quoted::Best, &[50.0, 50.0]);
+    let few = || rate(QuotedStatistic::Best, &[50.0, 50.0]);
     let m = few().with_validity(Validity::valid());
     assert_eq!((m.validity.status, m.value), (Status::Suspect, Some(50.0)));
     let again = m.clone().with_validity(m.validity.clone());
     assert_eq!(again.validity.reasons.len(), 1);
     // Reasons of the gauge come first, and a stricter status is kept.
     let mut disturbed = Validity::valid();
-    disturbed.suspect("disturbed");
+    disturbed.mark_suspect("disturbed");
     let reasons = few().with_validity(disturbed).validity.reasons;
     assert_eq!((reasons[0].as_str(), reasons.len()), ("disturbed", 2));
     let invalid = few().without_value("wrong result");
     assert_eq!(invalid.validity.reasons, ["wrong result"]);
     // A later call removes no reason.
-    let mut samples_reason = rate(Quoted::Best, &[50.0; 6]);
+    let mut samples_reason = rate(QuotedStatistic::Best, &[50.0; 6]);
     samples_reason.doubt(Status::Suspect, "7 of 7 samples were disturbed");
     let later = samples_reason.with_validity(Validity::valid());
     assert_eq!(later.validity.status, Status::Suspect);
@@ -101,7 +105,7 @@ fn doubt_rule_applied_twice_adds_no_reason() {
 #[test]
 fn figures_of_other_programs_are_exempt_from_doubt_rules() {
     let of = |category, engine: Option<&str>| {
-        let mut m = rate(Quoted::Best, &[50.0]).category(category);
+        let mut m = rate(QuotedStatistic::Best, &[50.0]).with_category(category);
         m.config.extend(engine.map(|engine| ("engine".to_owned(), engine.into())));
         m.with_validity(Validity::valid()).validity.status
     };
@@ -115,9 +119,9 @@ fn figures_of_other_programs_are_exempt_from_doubt_rules() {
 
 #[test]
 fn derived_figure_inherits_doubts() {
-    let base = rate(Quoted::Best, &[50.0]).with_validity(Validity::valid());
+    let base = rate(QuotedStatistic::Best, &[50.0]).with_validity(Validity::valid());
     let factor = Measurement::new("memory", "sweep", "relative", Unit::Factor);
-    let mut factor = factor.value(Quoted::Single, 2.0);
+    let mut factor = factor.with_value(QuotedStatistic::Single, 2.0);
     factor.inherit_doubts(&base.validity, "baseline");
     factor.inherit_doubts(&base.validity, "baseline");
     assert_eq!((factor.validity.status, factor.validity.reasons.len()), (Status::Suspect, 1));
@@ -129,7 +133,8 @@ fn derived_figure_inherits_doubts() {
 #[test]
 fn rate_above_its_limit_is_suspect() {
     let above = |fraction: f64| {
-        let mut m = rate(Quoted::Median, &[fraction * 10e9; 9]).limit(10e9, "read, interleaved");
+        let mut m = rate(QuotedStatistic::Median, &[fraction * 10e9; 9])
+            .with_limit(10e9, "read, interleaved");
         m.doubt_if_above_limit();
         m
     };
@@ -141,7 +146,7 @@ fn rate_above_its_limit_is_suspect() {
     assert_eq!(m.validity.reasons, [expected]);
     assert!(m.value.is_some());
     // A time above its limit is slow, and an invalid figure stays invalid.
-    let mut slow = sampled(Quoted::Median, &[2.0; 9]).limit(1.0, "x");
+    let mut slow = sampled(QuotedStatistic::Median, &[2.0; 9]).with_limit(1.0, "x");
     slow.doubt_if_above_limit();
     assert_eq!(slow.validity.status, Status::Valid);
     let mut invalid = above(1.0).without_value("wrong result");
@@ -185,8 +190,8 @@ fn evidence_is_recognised_from_reason() {
 
 /// Returns a suspect figure with these reasons.
 fn suspect(reasons: &[&str]) -> Measurement {
-    let mut m = rate(Quoted::Single, &[1.0]);
-    reasons.iter().for_each(|reason| m.validity.suspect(*reason));
+    let mut m = rate(QuotedStatistic::Single, &[1.0]);
+    reasons.iter().for_each(|reason| m.validity.mark_suspect(*reason));
     m
 }
 
@@ -198,7 +203,7 @@ const SMALL: &str = "arrays are 0.5 times the last-level caches in use";
 #[test]
 fn main_cause_explains_at_least_half_of_suspect_figures() {
     let cause = |figures: &[Measurement]| main_cause(figures).map(str::to_owned);
-    assert_eq!(cause(&[rate(Quoted::Single, &[1.0])]), None);
+    assert_eq!(cause(&[rate(QuotedStatistic::Single, &[1.0])]), None);
     assert_eq!(cause(&[suspect(&[FEW]), suspect(&[FEW, LOAD])]).unwrap(), LOAD);
     assert_eq!(cause(&[suspect(&[FEW]), suspect(&[FEW]), suspect(&[FEW, LOAD])]).unwrap(), FEW);
     assert_eq!(cause(&[suspect(&[LOAD, QUOTA]), suspect(&[LOAD])]).unwrap(), QUOTA);

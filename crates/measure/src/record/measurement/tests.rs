@@ -1,6 +1,6 @@
 //! Tests of the setters of a figure, its statistics, and the samples that it counts.
 
-use super::super::Figure;
+use super::super::TheoreticalValue;
 use super::*;
 use serde_json::json;
 
@@ -11,19 +11,19 @@ fn triad() -> Measurement {
 #[test]
 fn reason_of_worst_status_comes_first() {
     let mut validity = Validity::valid();
-    validity.suspect("short");
-    validity.suspect("disturbed");
+    validity.mark_suspect("short");
+    validity.mark_suspect("disturbed");
     assert_eq!(validity.status, Status::Suspect);
     assert_eq!(validity.reasons, ["short", "disturbed"]);
-    validity.invalid("wrong sum");
-    validity.suspect("hot");
+    validity.mark_invalid("wrong sum");
+    validity.mark_suspect("hot");
     assert_eq!(validity.status, Status::Invalid);
     assert_eq!(validity.reasons, ["wrong sum", "short", "disturbed", "hot"]);
 }
 
 #[test]
 fn invalid_figure_has_no_value() {
-    let measured = triad().value(Quoted::Best, 4e10);
+    let measured = triad().with_value(QuotedStatistic::Best, 4e10);
     let mut doubted = measured.clone();
     doubted.doubt(Status::Suspect, "disturbed");
     assert_eq!(doubted.value, Some(4e10));
@@ -37,32 +37,32 @@ fn invalid_figure_has_no_value() {
 #[test]
 fn statistics_are_computed_from_samples() {
     let samples = [1.0, 4.0, 2.0];
-    let of = |quoted: Quoted| quoted.statistic(&samples, Unit::BytesPerSecond).unwrap();
+    let of = |quoted: QuotedStatistic| quoted.statistic(&samples, Unit::BytesPerSecond).unwrap();
     let expected = [
-        (Quoted::Best, "best", 4.0),
-        (Quoted::Median, "median", 2.0),
-        (Quoted::Mean, "mean", 7.0 / 3.0),
-        (Quoted::HarmonicMean, "harmonic mean", 3.0 / 1.75),
-        (Quoted::GeometricMean, "geometric mean", 2.0),
-        (Quoted::Single, "single", 2.0),
+        (QuotedStatistic::Best, "best", 4.0),
+        (QuotedStatistic::Median, "median", 2.0),
+        (QuotedStatistic::Mean, "mean", 7.0 / 3.0),
+        (QuotedStatistic::HarmonicMean, "harmonic mean", 3.0 / 1.75),
+        (QuotedStatistic::GeometricMean, "geometric mean", 2.0),
+        (QuotedStatistic::Single, "single", 2.0),
     ];
     for (quoted, name, value) in expected {
         assert_eq!(quoted.name(), name);
         assert!((of(quoted) - value).abs() < 1e-12, "{name}: {}", of(quoted));
     }
-    assert_eq!(Quoted::Best.statistic(&samples, Unit::Seconds), Some(1.0));
-    assert_eq!(Quoted::Mean.statistic(&[], Unit::Seconds), None);
+    assert_eq!(QuotedStatistic::Best.statistic(&samples, Unit::Seconds), Some(1.0));
+    assert_eq!(QuotedStatistic::Mean.statistic(&[], Unit::Seconds), None);
 }
 
 #[test]
 fn value_above_upper_bound_has_no_limit() {
-    let figure = |value: f64, at_most: bool| Figure {
+    let figure = |value: f64, at_most: bool| TheoreticalValue {
         value,
         basis: "catalog".to_owned(),
         detail: None,
         at_most,
     };
-    let measured = || triad().value(Quoted::Best, 4e10);
+    let measured = || triad().with_value(QuotedStatistic::Best, 4e10);
     let limit = measured().with_theoretical_limit(&figure(8e10, false)).limit.unwrap();
     assert_eq!((limit.value, limit.fraction, limit.basis), (8e10, Fraction(0.5), "catalog".into()));
     assert_eq!(
@@ -78,7 +78,7 @@ fn value_above_upper_bound_has_no_limit() {
         Fraction(1.0)
     );
     assert_eq!(measured().with_theoretical_limit(&figure(2e10, true)).limit, None);
-    assert_eq!(triad().limit(8e10, "catalog").limit, None);
+    assert_eq!(triad().with_limit(8e10, "catalog").limit, None);
 }
 
 #[test]
@@ -97,11 +97,11 @@ fn size_name_is_printed_with_unit() {
 fn published_and_transport_figures_are_recognised() {
     let with = |category: Category, engine: &str| {
         let config = [("engine".to_owned(), json!(engine))].into_iter().collect();
-        Measurement { config, ..triad().category(category) }
+        Measurement { config, ..triad().with_category(category) }
     };
-    assert!(with(Category::Reference, PUBLISHED).is_published());
+    assert!(with(Category::Reference, PUBLISHED_ENGINE).is_published());
     assert!(!with(Category::Reference, "fio").is_published());
-    assert!(!with(Category::Variant, PUBLISHED).is_published());
+    assert!(!with(Category::Variant, PUBLISHED_ENGINE).is_published());
     assert!(with(Category::Transport, "").needs_scope());
     assert!(!with(Category::Reference, "").needs_scope());
 }
@@ -111,10 +111,10 @@ fn samples_in_other_regime_are_not_counted_as_disturbed() {
     let regime = |round_trip_s: f64, samples: &[f64]| RegimeSamples {
         round_trip_s,
         share: Fraction(0.5),
-        summary: Summary::from_samples(samples, Better::Higher).unwrap(),
+        summary: Summary::from_samples(samples, BetterDirection::Higher).unwrap(),
         samples: samples.to_vec(),
     };
-    let disturbed = |reason: &str, trip: f64, counts: Counts| Disturbed {
+    let disturbed = |reason: &str, trip: f64, counts: SampleUse| DisturbedSample {
         value: 1.0,
         reason: reason.to_owned(),
         counts,
@@ -122,12 +122,12 @@ fn samples_in_other_regime_are_not_counted_as_disturbed() {
         round_trip_s: Some([Some(trip); 2]),
     };
     let near = [3.0, 4.0, 5.0];
-    let mut m = triad().with_samples(Quoted::Median, near.to_vec());
+    let mut m = triad().with_samples(QuotedStatistic::Median, near.to_vec());
     m.regimes = vec![regime(1e-7, &near), regime(4e-7, &[1.0, 2.0])];
     m.disturbed = vec![
-        disturbed("stolen", 1.1e-7, Counts::Nothing),
-        disturbed("moved", 3.9e-7, Counts::Nothing),
-        disturbed(&Cause::WarmUp.to_string(), 3.9e-7, Counts::Nothing),
+        disturbed("stolen", 1.1e-7, SampleUse::Nothing),
+        disturbed("moved", 3.9e-7, SampleUse::Nothing),
+        disturbed(&Cause::WarmUp.to_string(), 3.9e-7, SampleUse::Nothing),
     ];
     let reasons: Vec<&str> = m.disturbed_samples().map(|one| one.reason.as_str()).collect();
     assert_eq!(reasons, ["stolen"]);
@@ -140,10 +140,10 @@ fn samples_in_other_regime_are_not_counted_as_disturbed() {
 #[test]
 fn figure_with_nonfinite_value_is_invalid_and_round_trips() {
     let figures = [
-        triad().with_samples(Quoted::Median, vec![1.0, f64::INFINITY]),
-        triad().value(Quoted::Single, f64::NAN).limit(2.0, "theory"),
+        triad().with_samples(QuotedStatistic::Median, vec![1.0, f64::INFINITY]),
+        triad().with_value(QuotedStatistic::Single, f64::NAN).with_limit(2.0, "theory"),
         Measurement {
-            disturbed: vec![Disturbed { value: f64::NAN, ..Disturbed::default() }],
+            disturbed: vec![DisturbedSample { value: f64::NAN, ..DisturbedSample::default() }],
             ..triad()
         },
     ];

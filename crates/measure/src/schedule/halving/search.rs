@@ -72,7 +72,7 @@ pub struct TurnRate {
 }
 
 /// Code that measures the candidates of a search.
-pub trait Candidates {
+pub trait CandidateTurns {
     /// Type of a candidate.
     type Candidate;
     /// Error of a measurement; it ends the search.
@@ -90,7 +90,7 @@ pub trait Candidates {
 
     /// Reports the end of a round, with the elapsed share of the time until the deadline and the number of remaining
     /// candidates in the largest group.
-    fn round_ended(&mut self, _elapsed: f64, _left: usize) {}
+    fn report_round_end(&mut self, _elapsed: f64, _left: usize) {}
 
     /// Returns the key by which the candidates of a pass are sorted. Candidates with the smallest key are measured
     /// first; the order is random among candidates with the same key.
@@ -105,7 +105,7 @@ pub trait Candidates {
 ///
 /// # Errors
 /// Returns the first error of a measurement; `groups` keeps the samples taken before.
-pub fn choose<T: Candidates>(
+pub fn choose<T: CandidateTurns>(
     candidates: &mut T,
     groups: &mut [Halving<T::Candidate>],
     rules: &SearchRules,
@@ -122,10 +122,10 @@ pub fn choose<T: Candidates>(
         }
         groups.iter_mut().for_each(|group| rules.elimination.after(round, group));
         let elapsed = (clock::now() - begun).as_secs_f64() / allotted;
-        search.candidates.round_ended(elapsed.min(1.0), largest(groups));
+        search.candidates.report_round_end(elapsed.min(1.0), largest(groups));
     }
     for group in groups {
-        group.rank();
+        group.sort_by_score();
     }
     Ok(())
 }
@@ -143,7 +143,7 @@ struct Search<'a, T> {
     order: Shuffler,
 }
 
-impl<T: Candidates> Search<'_, T> {
+impl<T: CandidateTurns> Search<'_, T> {
     /// Measures round number `round`, counted from 1. Returns false if the round was not completed.
     fn measure_round(
         &mut self,
@@ -184,7 +184,7 @@ impl<T: Candidates> Search<'_, T> {
         }
         let rates = self.candidates.turn(&mut picked)?;
         for (group, TurnRate { rate, round_trip }) in groups.iter_mut().zip(rates) {
-            group.record(turn % group.len(), rate, round_trip);
+            group.add_rate(turn % group.len(), rate, round_trip);
         }
         Ok(())
     }
@@ -238,7 +238,7 @@ impl EliminationRule {
 
 /// Result of the preparation of a candidate.
 #[derive(Debug)]
-pub enum PreparedCandidate<C, E> {
+pub enum PreparationResult<C, E> {
     /// The candidate can be measured.
     Works(C),
     /// The candidate cannot be measured on this machine; other candidates may be.
@@ -246,7 +246,8 @@ pub enum PreparedCandidate<C, E> {
 }
 
 /// Function that prepares a candidate; the first argument is the index of its group.
-pub type Prepare<'a, P, C, E> = dyn FnMut(usize, &P) -> Result<PreparedCandidate<C, E>, E> + 'a;
+pub type CandidatePreparer<'a, P, C, E> =
+    dyn FnMut(usize, &P) -> Result<PreparationResult<C, E>, E> + 'a;
 
 /// Prepares candidates, and returns those that can be measured. First the first candidate of every group is
 /// prepared, then the second of every group, and so on. If `must_end` returns true and each group has a usable
@@ -257,7 +258,7 @@ pub type Prepare<'a, P, C, E> = dyn FnMut(usize, &P) -> Result<PreparedCandidate
 pub fn prepare_candidates<P, C, E>(
     groups: &[Vec<P>],
     must_end: &dyn Fn() -> bool,
-    prepare: &mut Prepare<'_, P, C, E>,
+    prepare: &mut CandidatePreparer<'_, P, C, E>,
 ) -> Result<Vec<Vec<C>>, E> {
     let mut working: Vec<Vec<C>> = groups.iter().map(|_| Vec::new()).collect();
     let mut refusal = None;
@@ -268,8 +269,8 @@ pub fn prepare_candidates<P, C, E>(
         for (at, group) in groups.iter().enumerate() {
             let Some(candidate) = group.get(number) else { continue };
             match prepare(at, candidate)? {
-                PreparedCandidate::Works(candidate) => working[at].push(candidate),
-                PreparedCandidate::Refused(error) => refusal = refusal.or(Some(error)),
+                PreparationResult::Works(candidate) => working[at].push(candidate),
+                PreparationResult::Refused(error) => refusal = refusal.or(Some(error)),
             }
         }
     }
@@ -305,7 +306,7 @@ mod tests {
         first: Option<u32>,
     }
 
-    impl Candidates for Numbers {
+    impl CandidateTurns for Numbers {
         type Candidate = u32;
         type Error = String;
 
@@ -324,7 +325,7 @@ mod tests {
             self.max_turns.is_some_and(|max| self.turns >= max)
         }
 
-        fn round_ended(&mut self, _: f64, left: usize) {
+        fn report_round_end(&mut self, _: f64, left: usize) {
             self.rounds.push(left);
         }
 
@@ -392,9 +393,9 @@ mod tests {
     #[test]
     fn unusable_candidates_are_skipped() {
         let mut prepare = |_: usize, number: &u32| match number {
-            0 => Ok(PreparedCandidate::Refused("refused".to_owned())),
+            0 => Ok(PreparationResult::Refused("refused".to_owned())),
             1 => Err("broken".to_owned()),
-            _ => Ok(PreparedCandidate::Works(*number)),
+            _ => Ok(PreparationResult::Works(*number)),
         };
         let mut working = |groups: &[Vec<u32>], must_end: bool| {
             prepare_candidates(groups, &|| must_end, &mut prepare)

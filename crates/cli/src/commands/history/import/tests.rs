@@ -1,7 +1,7 @@
 //! Properties that all parsers of other programs' outputs must have, tested with recorded outputs.
 
 use crate::gauges::{GAUGES, chapters};
-use nodegauge_gauge::readers::{self, KnownRun, ReadContext};
+use nodegauge_gauge::readers::{self, GivenRunProperties, ReadContext};
 use nodegauge_measure::record::{Machine, Measurement, Status};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,7 +28,8 @@ fn thinned(text: &str) -> String {
 
 /// Returns the figures in a text; `None` if the text is refused.
 fn read(text: &str) -> Option<Vec<Measurement>> {
-    let context = ReadContext { machine: &Machine::default(), known: &KnownRun::default() };
+    let context =
+        ReadContext { machine: &Machine::default(), known: &GivenRunProperties::default() };
     let runs = readers::read(&readers::all(&GAUGES), text, &context).ok()?;
     let read = runs.into_iter().filter_map(|run| run.printed.ok());
     let figures: Vec<Measurement> = read.flat_map(|run| run.measurements).collect();
