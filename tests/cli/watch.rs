@@ -70,7 +70,7 @@ mod thorough {
     }
 
     #[test]
-    fn failed_sample_is_reported_and_the_series_continues() {
+    fn failed_sample_is_reported_and_not_saved() {
         let harness = Harness::new();
         let args = [&SHORT[..], &["--for=2s"]].concat();
         let outcome = harness.run_with(&[("OMP_NUM_THREADS", "many")], &args).exits(1);

@@ -425,7 +425,8 @@ impl FigureStatistics {
     }
 }
 
-/// Judges of a figure, i.e. the group and the reference, with their powers by the number of runs of a node.
+/// Group and reference by which a figure is judged, with the detection power of each for every number of runs that a
+/// node has.
 struct Judges<'a> {
     of: &'a FigureStatistics,
     powers: BTreeMap<usize, Powers>,

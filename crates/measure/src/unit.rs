@@ -301,7 +301,7 @@ impl fmt::Display for ScaledUnit {
     }
 }
 
-/// Smallest value for which there is no SI prefix: a million times the largest prefix.
+/// Values from here on are printed with an exponent instead of a prefix: a million times the largest prefix in use.
 const PREFIX_LIMIT: f64 = 1e21;
 /// Maximum number of digits after the point.
 const MAX_DECIMALS: f64 = 12.0;

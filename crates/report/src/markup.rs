@@ -60,7 +60,8 @@ pub(crate) fn element(
     Markup(out)
 }
 
-/// Returns a `script` element with JSON data for scripts. The data cannot contain the end tag.
+/// Returns a `script` element with JSON data for scripts. `<`, `>` and `&` are escaped, so the data cannot end the
+/// element.
 pub(crate) fn script(data: &impl Serialize) -> Markup {
     // Serialisation cannot fail: numbers that are not finite become null, and all keys are strings.
     let json = serde_json::to_string(data).unwrap_or_else(|_| "null".to_owned());

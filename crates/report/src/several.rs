@@ -103,7 +103,9 @@ fn head(runs: &[Record], figures: &[SharedFigure<'_>], ratios: &Ratios) -> PageH
     let tone = if is_sure { Tone::Plain } else { Tone::Warning };
     let counted_figures = count_in_words(count, "figure");
     let trust = match count {
-        0 => "Nothing can be compared: the tables have the figures of each run.".to_owned(),
+        0 => "The runs have no figure in common, so nothing can be compared. The tables have the figures \
+              of each run."
+            .to_owned(),
         _ => {
             let are = number_form(usable, "is", "are");
             let usable = match (usable, count) {

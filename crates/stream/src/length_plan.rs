@@ -18,6 +18,7 @@ use crate::standard::macros::StreamMacros;
 use crate::standard::output::OutputFormat;
 use nodegauge_arena::supply::available_memory;
 use nodegauge_gauge::MeasuredNode;
+use nodegauge_kernels::STREAM_ARRAY_COUNT;
 use nodegauge_measure::record::{Record, TheoreticalValue};
 use nodegauge_measure::{Bytes, BytesPerSec, Failure, FailureKind, Fraction, Seconds};
 use nodegauge_placement::{Placement, RankPlan, emit};
@@ -29,7 +30,7 @@ const USUAL_SHARE: Fraction = Fraction(0.6);
 /// Name of the compiled program in the commands.
 const PROGRAM: &str = "stream";
 /// Number of arrays of stream.c.
-const ARRAYS: u64 = 3;
+const ARRAYS: u64 = STREAM_ARRAY_COUNT as u64;
 
 /// Plan of a run of STREAM.
 #[derive(Debug)]

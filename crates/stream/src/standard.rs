@@ -2,8 +2,8 @@
 //!
 //! [`build`] compiles the source for the sizes and threads of the native run. [`output`] parses the output of the
 //! program; `table` reads its table. `marks` finds runs in a text, and `cea` reads rates per host. `reader` reads a
-//! saved output, `unread` contains the reasons why a text is refused, and `known` the properties of a saved output that
-//! the user gives. [`figures`] checks the output and converts it to measurements, which are labelled as standard
+//! saved output, `unread` contains the reasons why a text is refused, and `known` the properties that the user gives
+//! for a saved output. [`figures`] checks the output and converts it to measurements, which are labelled as standard
 //! results. `forecast` predicts the time of a run, and refuses a run that would exceed its budget. `comparison`
 //! measures the program and the native kernels interleaved, so that both run in the same state of the machine. `stack`
 //! sets the stack limit of stream.f. `mpi` runs STREAM's MPI source with placed ranks.

@@ -3,7 +3,7 @@
 //! Memory: LSF's guide excludes a node whose Triad is more than 4 % below the reference ("Check compute node
 //! performance", IBM Spectrum LSF, energy aware scheduling). Floating point: rates of DGEMM vary less than bandwidth,
 //! because caches hide the placement of pages. Messages and files use wires, switches and servers that are shared with
-//! other nodes, so a larger difference is not a property of the node.
+//! other nodes. Good nodes therefore differ more, and these limits are higher.
 
 use nodegauge_measure::Fraction;
 use nodegauge_measure::figure_names::{hpl, io, stream};

@@ -20,9 +20,9 @@ pub(crate) struct CompareArgs {
     pub(crate) b: Option<String>,
     /// Run two commands alternately, in blocks A B B A, and compare their runs
     ///
-    /// Each command is one of nodegauge, optionally with environment variables or another program in front: --run
-    /// 'OMP_PLACES=cores stream' 'OMP_PLACES=sockets stream', --run stream 'numactl -i all nodegauge stream', --run
-    /// './before io' './after io'. Every run is saved.
+    /// Each command is a command of nodegauge without the word `nodegauge`. Environment variables may precede it: --run
+    /// 'OMP_PLACES=cores stream' 'OMP_PLACES=sockets stream'. After another program, nodegauge is named: --run stream
+    /// 'numactl -i all nodegauge stream', --run './before io' './after io'. Every run is saved.
     #[arg(long, num_args = 2, value_names = ["A", "B"], conflicts_with_all = ["a", "b"], value_parser = turns, help_heading = "What")]
     pub(crate) run: Option<Vec<CommandLine>>,
     /// Number of blocks of four runs

@@ -43,7 +43,7 @@ impl LinkColumn {
         m.name == self.name && config.host_memory.as_deref() == Some(self.memory)
     }
 
-    /// Returns the cell for a size. A latency is shown in the column of its rates.
+    /// Returns the cell for a size. A latency is shown in the column with the rates of the same direction and memory.
     fn cell(&self, row: &SizeRow<'_>) -> Option<TableCell> {
         let (m, _) = row.figures.iter().find(|(m, config)| {
             m.name.strip_suffix(LATENCY_SUFFIX).unwrap_or(&m.name) == self.name

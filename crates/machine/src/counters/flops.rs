@@ -94,7 +94,7 @@ fn find(root: &SysRoot) -> Result<(String, Vec<WeightedEvent>), UnavailableReaso
     let chip = processor::read(root);
     let kind: Option<u32> = root.value(&format!("{DEVICES}/{CORES}/type"));
     let Some(kind) = kind else {
-        let remedy = "count on another machine and pass --point NAME,FLOPS,BYTES,SECONDS";
+        let remedy = "count the operations on another machine, and pass them with --point NAME,FLOPS,BYTES,SECONDS";
         return Err(UnavailableReason(match host::hypervisor(root, &chip) {
             Some(name) if !name.is_empty() => {
                 format!("performance counters are not available in this {name} guest; {remedy}")

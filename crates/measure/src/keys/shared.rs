@@ -123,7 +123,7 @@ crate::keys! {
 
 // Keys of results of checks, counts and times.
 crate::keys! {
-    /// Number of checks of all elements.
+    /// Number of checks, each of all elements.
     checks: u64 = Observation "checks";
     /// Relative residual of the solution.
     residual: f64 = Observation "residual";

@@ -427,11 +427,11 @@ fn misplaced(report: &StartReport) -> Vec<String> {
     let RankLocations::ThisNode(asked) = &report.launch.ranks else { return Vec::new() };
     let ranks = asked.iter().zip(&report.output.ranks).enumerate();
     let elsewhere = ranks.filter_map(|(rank, (wanted, got))| {
-        let (wanted_cpus, got) = (
-            format_ranges(wanted),
-            got.cpus.as_ref().filter(|got| **got != format_ranges(wanted))?,
-        );
-        Some(format!("rank {rank} should run on cpu {wanted_cpus}, but the kernel allows {got}"))
+        let wanted_cpus = format_ranges(wanted);
+        let allowed = got.cpus.as_ref().filter(|cpus| **cpus != wanted_cpus)?;
+        Some(format!(
+            "rank {rank} should run on cpu {wanted_cpus}, but the kernel allows {allowed}"
+        ))
     });
     elsewhere.take(3).collect()
 }

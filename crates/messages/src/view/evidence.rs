@@ -146,7 +146,7 @@ pub(super) fn curve_in_words(figure: &ShownFigure<'_>) -> Option<String> {
         parts.push(format!("a jump at {} (x {leap:.1})", Bytes(*bytes)));
     }
     for bytes in &curve.dips {
-        parts.push(format!("{} deviates from the curve", Bytes(*bytes)));
+        parts.push(format!("{} takes longer than the sizes around it", Bytes(*bytes)));
     }
     for fit in &curve.hockney {
         parts.push(format!(

@@ -52,7 +52,7 @@ impl ExitDecision {
             };
             drop(decided);
             wait_whole_time(&Wait::until(deadline.0 + OUTPUT_GRACE));
-            outputs.note_within("an output was not written within the deadline", OUTPUT_GRACE);
+            outputs.note_within("an output was not written before the deadline", OUTPUT_GRACE);
             nodegauge_os::end_process(verdict);
         });
     }

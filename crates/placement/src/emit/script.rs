@@ -129,7 +129,7 @@ pub fn wrapper(job: &EmittedRanks<'_>) -> String {
     };
     let remark = format!(
         "use: mpirun -np {np} --bind-to none sh FILE PROGRAM [ARGUMENT]...; srun likewise\n\
-         # if no rank is found, set RANK_VARIABLE to the name of the launcher's variable with the rank"
+         # if no rank is found, set RANK_VARIABLE to the name of the launcher's variable that contains the rank"
     );
     head(job, &remark) + &by_rank(job, QUOTE)
 }

@@ -123,7 +123,7 @@ fn bind_policy_of_thread_is_reported_as_inherited() {
 }
 
 #[test]
-fn only_touched_pages_have_numa_node() {
+fn touched_pages_have_numa_nodes() {
     let (mut memory, address, bytes) = untouched(64);
     let before = match count_pages_by_numa_node(address, bytes, 16) {
         Ok(before) => before,

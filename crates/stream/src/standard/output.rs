@@ -177,11 +177,6 @@ impl StreamOutput {
         Some(self.elements?.saturating_mul(self.element?.bytes()))
     }
 
-    /// Returns the bytes that a kernel counts for one pass.
-    pub fn counted(&self, kernel: Kernel) -> Option<f64> {
-        Some(kernel.counted_bytes(self.element?) as f64 * self.elements? as f64)
-    }
-
     /// Returns the maximum number of passes for which all values remain finite. A pass multiplies `a` by s(2 + s),
     /// which is 15 for s = 3; `a` starts at 2. With more passes the program compares infinities. The difference of
     /// infinities is NaN, and every comparison with NaN is false, so that the program prints "Solution Validates"
