@@ -98,7 +98,8 @@ fn choice_set_by_an_option_is_not_a_step() {
     let record = explained(&Harness::new(), &args);
     for step in ["stores", "pages", "binding"] {
         assert!(!names(&record).contains(&step), "{step}");
-        assert!(texts(&record["notices"]).iter().any(|text| text.starts_with(step)), "{step}");
+        let reason = format!("no step for {step}: ");
+        assert!(texts(&record["notices"]).iter().any(|text| text.starts_with(&reason)), "{step}");
     }
 }
 

@@ -311,7 +311,9 @@ fn unread(document: &WhereDocument) -> Section {
             let mut text = format!("{prefix}{reason} ({})", owners(&own));
             if reason.ends_with("permission denied") {
                 let users = number_ranges(&users);
-                text.push_str(&format!("; they belong to user {users}; root with CAP_SYS_PTRACE can read them"));
+                text.push_str(&format!(
+                    "; they belong to user {users}; root with CAP_SYS_PTRACE can read them"
+                ));
             } else if reason.contains("skipped") {
                 text.push_str("; use a longer --pages");
             }
