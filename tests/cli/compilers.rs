@@ -358,7 +358,7 @@ mod thorough {
     fn wrong_kernel_is_reported_with_the_wrong_element() {
         let why = triad_failure("a[j] = b[j] - s * c[j]");
         assert!(why.starts_with("triad gives wrong results: "), "{why}");
-        assert!(why.contains("a[1] is 1.5, expected 4.5 (2 elements, offset 0 from"), "{why}");
+        assert!(why.contains("a[1] is 1.5, expected 4.5 (2 elements, starting 0 elements after a cache line boundary"), "{why}");
         let shifted = triad_failure("a[j + 1] = b[j] + s * c[j]");
         assert!(shifted.starts_with("triad gives wrong results: "), "{shifted}");
         let removed = triad_failure("(void)0");
