@@ -19,11 +19,15 @@ struct Exemption {
     reason: &'static str,
 }
 
-const EXEMPT: [Exemption; 6] = [
+const EXEMPT: [Exemption; 7] = [
     Exemption { command: "fleet run ", reason: "needs a cluster; thorough::slurm runs it on one" },
     Exemption {
         command: "check --level 2 --vet ",
         reason: "needs ranks on several nodes; thorough::check_slurm runs it with srun",
+    },
+    Exemption {
+        command: "stream --exclude-file ",
+        reason: "needs ranks on several nodes; thorough::hosts runs it with mpirun",
     },
     Exemption { command: "hpl --full", reason: "fills the memory of the machine" },
     Exemption {
