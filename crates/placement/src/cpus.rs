@@ -1,7 +1,7 @@
 //! Lists of CPUs in the range notation of Linux (`0-31,64`), and the CPUs of a topology.
 //!
-//! The module performs no system calls. All errors and records of this crate format CPUs with [`ranges`], so that
-//! users can paste the text into `taskset -c` or a cpuset.
+//! The module performs no system calls. All errors and records of this crate format CPUs with [`format_ranges`], so
+//! that users can paste the text into `taskset -c` or a cpuset.
 
 use crate::error::PlacementError;
 pub use nodegauge_machine::number_ranges;
