@@ -117,7 +117,7 @@ fn main() {
     if let Some(at) = args.iter().position(|word| word == "probe") {
         println!(
             "{}",
-            choose::trial_answer(Path::new(&args[at + 1]), false, &choose::TrialPlaces::default())
+            choose::child_output(Path::new(&args[at + 1]), false, &choose::TrialPlaces::default())
         );
         return;
     }

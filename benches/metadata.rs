@@ -13,6 +13,7 @@ use nodegauge_files::metadata::{MdtestOptions, MetadataOptions, MetadataPlan, Me
 use nodegauge_gauge::{MeasuredNode, PlannedRun};
 use nodegauge_machine::{DescribeOptions, SysRoot, Topology, TopologySource};
 use nodegauge_measure::progress::SilentObserver;
+use nodegauge_measure::quantity::number_form;
 use nodegauge_measure::record::{Category, Measurement};
 use nodegauge_measure::stats::median;
 use nodegauge_toolchain::CommandLine;
@@ -121,6 +122,6 @@ fn key(m: &Measurement) -> String {
     let count = m.config.get("processes").and_then(serde_json::Value::as_u64).unwrap_or(1);
     let kind = m.config.get("volume").and_then(|volume| volume.get("type"));
     let kind = kind.and_then(serde_json::Value::as_str).unwrap_or_default().to_owned();
-    let processes = if count == 1 { "process" } else { "processes" };
+    let processes = number_form(count as usize, "process", "processes");
     format!("{}; {count} {processes}; {} directories; {kind}", m.name, text(m, "directories"))
 }

@@ -1,6 +1,7 @@
 //! Comparison of `nodegauge where` with the guest's kernel: CPUs of threads from `/proc/PID/task`, memory from
 //! `/proc/PID/numa_maps` and `smaps_rollup`. The processes are stopped meanwhile, so both describe the same state.
 
+use crate::look::{Mapping, mapping};
 use crate::outcome::Outcome;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -24,7 +25,7 @@ struct KernelProcess {
     /// KiB of private memory with each policy.
     policies: BTreeMap<String, u64>,
     /// KiB of private memory on each NUMA node.
-    nodes: BTreeMap<String, u64>,
+    nodes: BTreeMap<u32, u64>,
     /// KiB of private memory on pages of each size in KiB.
     sizes: BTreeMap<u64, u64>,
 }
@@ -38,7 +39,7 @@ impl KernelProcess {
                 let cpu = words[2].parse().unwrap();
                 self.threads.insert(words[1].parse().unwrap(), (cpu, words[3].to_owned()));
             }
-            "map" => self.add_mapping(&words[2..]),
+            "map" => self.add_mapping(&words[1..].join(" ")),
             _ => {
                 let huge: u64 = words[1].parse().unwrap();
                 *self.sizes.entry(4).or_default() -= huge;
@@ -47,27 +48,26 @@ impl KernelProcess {
         }
     }
 
-    /// Adds a line of `numa_maps` without its address. A mapped file is private memory if most of its pages are copies.
-    fn add_mapping(&mut self, words: &[&str]) {
-        let value =
-            |key: &str| words.iter().find_map(|word| word.strip_prefix(key)?.strip_prefix('='));
-        let number = |key: &str| value(key).map_or(0, |text| text.parse::<u64>().unwrap());
-        let page_kib = number("kernelpagesize_kB");
-        let on_nodes: Vec<(String, u64)> = (0..8)
-            .map(|node| (node.to_string(), number(&format!("N{node}"))))
-            .filter(|(_, pages)| *pages > 0)
-            .collect();
-        let pages: u64 = on_nodes.iter().map(|(_, pages)| pages).sum();
-        let is_shared_file =
-            value("file").is_some() && !words.contains(&"huge") && 2 * number("anon") < pages;
-        if pages == 0 || is_shared_file {
+    /// Adds a line of `numa_maps`. A mapped file is private memory if most of its pages are copies.
+    fn add_mapping(&mut self, line: &str) {
+        if !line.contains(" kernelpagesize_kB=") {
+            // No page of this mapping is in memory.
             return;
         }
-        for (node, count) in on_nodes {
-            *self.nodes.entry(node).or_default() += count * page_kib;
+        let Mapping { policy, page_kib, nodes } = mapping(line);
+        let kib: u64 = nodes.values().sum();
+        let words: Vec<&str> = line.split(' ').collect();
+        let is_file = words.iter().any(|word| word.starts_with("file="));
+        let copied = words.iter().find_map(|word| word.strip_prefix("anon="));
+        let copied_kib = copied.map_or(0, |pages| pages.parse::<u64>().unwrap() * page_kib);
+        if is_file && !words.contains(&"huge") && 2 * copied_kib < kib {
+            return;
         }
-        *self.policies.entry(words[0].to_owned()).or_default() += pages * page_kib;
-        *self.sizes.entry(page_kib).or_default() += pages * page_kib;
+        for (node, kib_on_node) in nodes {
+            *self.nodes.entry(node).or_default() += kib_on_node;
+        }
+        *self.policies.entry(policy).or_default() += kib;
+        *self.sizes.entry(page_kib).or_default() += kib;
     }
 }
 
@@ -130,8 +130,8 @@ fn sorted(mut numbers: Vec<u64>) -> Vec<u64> {
 }
 
 /// Returns sizes in KiB as the document has them, in bytes.
-fn in_bytes(sizes: &BTreeMap<String, u64>) -> Value {
-    sizes.iter().map(|(name, kib)| (name.clone(), json!(kib << 10))).collect()
+fn in_bytes(sizes: &BTreeMap<u32, u64>) -> Value {
+    sizes.iter().map(|(node, kib)| (node.to_string(), json!(kib << 10))).collect()
 }
 
 /// Returns the memory by page size as the document has it; both in bytes.

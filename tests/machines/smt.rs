@@ -119,14 +119,18 @@ fn smt_job_is_reported_as_by_the_kernel() {
     // Each hardware thread has a measuring thread, and siblings are on the same core.
     let threads = job.processes[0]["threads"].as_array().unwrap();
     let mut seen = BTreeSet::new();
-    let is_bound = |thread: &&Value| thread["allowed"].as_str() == Some(&thread["cpu"].to_string());
-    for thread in threads.iter().filter(is_bound) {
+    for thread in threads.iter().filter(|thread| is_bound_to_its_cpu(thread)) {
         let cpu = thread["cpu"].as_u64().unwrap();
         // The kernel numbers the cores of each socket.
         assert_eq!(thread["core"], json!(cpu % 4 / 2), "{thread}");
         seen.insert(cpu);
     }
     assert_eq!(seen.len(), 8, "{threads:#?}");
+}
+
+/// True if a thread in the document of `nodegauge where` may run only on the CPU on which it was.
+fn is_bound_to_its_cpu(thread: &Value) -> bool {
+    thread["allowed"].as_str() == Some(&thread["cpu"].to_string())
 }
 
 #[test]

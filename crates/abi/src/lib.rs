@@ -404,6 +404,11 @@ pub fn implementations() -> impl Iterator<Item = &'static MpiImplementation> {
     MPI_ABIS.iter().filter_map(|abi| abi.implementation.as_ref())
 }
 
+/// Returns the ABI of the first implementation for which `is_wanted` returns true.
+fn find_implementation(is_wanted: impl Fn(&MpiImplementation) -> bool) -> Option<&'static MpiAbi> {
+    MPI_ABIS.iter().find(|abi| abi.implementation.as_ref().is_some_and(&is_wanted))
+}
+
 /// Returns the ABIs that the ranks of a launcher may have, the most likely first. `launcher` is the implementation to
 /// which the launcher belongs (`None` for srun). The first ABI is that of this implementation, or of the implementation
 /// whose variable srun has set. ABIs that several implementations provide follow. `is_set` returns true for a variable
@@ -412,11 +417,8 @@ pub fn launcher_abis(
     launcher: Option<&MpiImplementation>,
     is_set: impl Fn(&str) -> bool,
 ) -> Vec<&'static MpiAbi> {
-    let implementation = |is_own: &dyn Fn(&MpiImplementation) -> bool| {
-        MPI_ABIS.iter().find(|abi| abi.implementation.as_ref().is_some_and(is_own))
-    };
-    let own = implementation(&|own| launcher == Some(own))
-        .or_else(|| implementation(&|own| is_set(own.srun_variable)));
+    let own = find_implementation(|own| launcher == Some(own))
+        .or_else(|| find_implementation(|own| is_set(own.srun_variable)));
     // By default, srun starts ranks with the process manager interface of MPICH.
     let own = own.or_else(|| MPI_ABIS.iter().find(|abi| **abi == MPICH));
     own.into_iter().chain(MPI_ABIS.iter().filter(|abi| abi.implementation.is_none())).collect()

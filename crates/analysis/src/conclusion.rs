@@ -16,7 +16,7 @@ pub const CANNOT_TELL: &str = "cannot tell";
 pub struct Obstacle {
     /// Reason, without a full stop.
     pub reason: String,
-    /// What the user can do about the reason; `None` if that is unknown or part of the reason.
+    /// Remedy that removes the reason; `None` if no remedy is known, or if it is part of the reason.
     pub remedy: Option<String>,
 }
 

@@ -137,7 +137,7 @@ impl WorkingSetLoop {
 
     /// Returns the seconds per pass of a short call; the first call determines the number of passes. If `shift` is
     /// given, the call is a single pass over a part of the buffers that no other shift covers.
-    pub fn run_trial(
+    pub fn time_short_call(
         &mut self,
         pool: &mut WitnessedPool,
         buffers: RegionBuffers<'_>,

@@ -206,7 +206,7 @@ impl DgemmConfig {
 
 /// Returns the text that a child process prints: the result of a trial of the library ([`blas::probe::probe_output`]),
 /// or the names of its kernels if `list_kernels` is true ([`blas::probe::list_kernels`]).
-pub fn trial_answer(library: &Path, list_kernels: bool, places: &TrialPlaces) -> String {
+pub fn child_output(library: &Path, list_kernels: bool, places: &TrialPlaces) -> String {
     if list_kernels {
         return blas::probe::list_kernels(library);
     }

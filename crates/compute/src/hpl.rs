@@ -260,7 +260,7 @@ impl HplRun<'_> {
         let rates = dgemm::measure(&mut self.team, multiplier, time)?;
         self.observer.report_progress(1.0, &dgemm::best_rate(&rates).to_string());
         self.observations.libraries.push(LibraryRuns {
-            trial: tried.clone(),
+            candidate: tried.clone(),
             dgemm: rates,
             search: Vec::new(),
             order: None,

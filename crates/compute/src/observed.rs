@@ -65,7 +65,7 @@ impl SolvedSystem {
 /// Results of the runs with one library.
 #[derive(Debug)]
 pub(crate) struct LibraryRuns {
-    pub trial: TrialResult,
+    pub candidate: TrialResult,
     /// Rates of DGEMM on all threads, FLOP/s.
     pub dgemm: Vec<f64>,
     /// Runs of the NB search, in chronological order.

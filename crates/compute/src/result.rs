@@ -90,7 +90,7 @@ impl RatingEvidence<'_> {
             out.extend(library.best().map(|solution| self.rating(library, solution)));
             let m = self.against_peak(DGEMM, library.dgemm.clone());
             let m = m.with_config(&DgemmConfig::from_trial(
-                &library.trial,
+                &library.candidate,
                 ThreadsConfig::from_placement(self.placement),
             ));
             out.push(judged(m, Validity::valid(), ABOVE_PEAK));
@@ -128,7 +128,7 @@ impl RatingEvidence<'_> {
         let sized = library.order.as_ref();
         let config = RatingConfig {
             dgemm: DgemmConfig::from_trial(
-                &library.trial,
+                &library.candidate,
                 ThreadsConfig::from_placement(self.placement),
             ),
             engine: Some("native".to_owned()),
@@ -299,7 +299,7 @@ impl RatingEvidence<'_> {
         for library in &self.observations.libraries {
             if let Some(solution) = library.best() {
                 let own = self.library_notices(library, solution).into_iter();
-                let name = &library.trial.name;
+                let name = &library.candidate.name;
                 // With several libraries, notices about a library begin with the name of the library.
                 let named = own.chain([self.memory_notice(solution)]).map(|mut notice| {
                     if several && !notice.message.starts_with(name.as_str()) {
@@ -331,12 +331,12 @@ impl RatingEvidence<'_> {
     fn library_notices(&self, library: &LibraryRuns, solution: &SolvedSystem) -> Vec<Notice> {
         let mut notices = Vec::new();
         let best = dgemm::best_rate(&library.dgemm).0;
-        let name = &library.trial.name;
+        let name = &library.candidate.name;
         let of_dgemm = solution.dgemm_share();
         let time = &solution.time;
         let disturbance = self.disturbance(solution);
-        if let Some(setting) = library.trial.setting() {
-            let default = library.trial.default;
+        if let Some(setting) = library.candidate.setting() {
+            let default = library.candidate.default;
             let text = choose::advice(name, &setting, default, disturbance.as_deref());
             notices.push(Notice::new(NoticeId::Chosen, GAUGE, text));
         }

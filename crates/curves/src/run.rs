@@ -215,7 +215,7 @@ impl CurveRun<'_> {
         let mut trials = 0..;
         schedule.run(self.observer, None, |turn| -> Result<_, ArenaError> {
             let shift = trials.next().filter(|_| beyond);
-            let seconds = field[turn.cell].run_trial(pool, buffers, shift)?;
+            let seconds = field[turn.cell].time_short_call(pool, buffers, shift)?;
             Ok(vec![Sample::from_times(vec![seconds])])
         })?;
         let times: Vec<f64> = schedule.samples.iter().map(|samples| shortest(samples)).collect();

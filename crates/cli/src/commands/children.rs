@@ -9,9 +9,9 @@ use nodegauge_stream::compiled::self_test;
 use nodegauge_stream::ranks;
 use std::path::Path;
 
-/// Tries a BLAS library; see [`choose::trial_answer`].
+/// Tries a BLAS library; see [`choose::child_output`].
 pub(crate) fn try_blas(library: &Path, list_kernels: bool, on: &TrialPlaces) -> Exit {
-    output::print(&format!("{}\n", choose::trial_answer(library, list_kernels, on)));
+    output::print(&format!("{}\n", choose::child_output(library, list_kernels, on)));
     Exit::Success
 }
 

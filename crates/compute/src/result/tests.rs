@@ -61,7 +61,7 @@ fn timed(
     let observations = Observations {
         peaks: vec![Peak { kernel: loops()[0], bursts: bursts.to_vec() }],
         libraries: vec![LibraryRuns {
-            trial: TrialResult {
+            candidate: TrialResult {
                 name: "a library".to_owned(),
                 rate,
                 probed: None,
