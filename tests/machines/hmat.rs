@@ -2,9 +2,8 @@
 //! is wrong: NUMA node 0 has almost no bandwidth, and NUMA node 2 has more than any memory.
 
 use crate::guest::{Guest, Shape, Shared};
+use crate::memattrs::{self, MeasuredTopology, attributes};
 use crate::skip::{Part, skip};
-use std::collections::BTreeMap;
-use std::process::Command;
 
 static SHARED: Shared = Shared::new();
 static HMAT: Shape = Shape {
@@ -107,41 +106,16 @@ fn hmat_is_not_replaced_by_suspect_figures() {
 #[test]
 fn hmat_is_replaced_by_measured_values_for_tools_of_hwloc() {
     let Some(guest) = guest() else { return };
-    let xml = guest.result("xml").exits(0).stdout;
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("matrix.xml");
-    std::fs::write(&path, &xml).unwrap();
-    let run = |words: &[&str]| {
-        let output = Command::new(words[0]).args(&words[1..]).env("HWLOC_XMLFILE", &path).output();
-        let output = output.ok().filter(|output| output.status.success())?;
-        Some(String::from_utf8(output.stdout).unwrap().trim().to_owned())
-    };
-    let Some(printed) = run(&["lstopo-no-graphics", "--memattrs"]) else {
-        skip(Part::Hwloc, "there is no lstopo");
-        return;
-    };
-    for name in ["Bandwidth", "ReadBandwidth", "WriteBandwidth", "Latency"] {
+    let topology = MeasuredTopology::new(&guest.result("xml").exits(0).stdout);
+    let Some(printed) = topology.run(&["lstopo-no-graphics", "--memattrs"]) else { return };
+    for name in memattrs::NAMES {
         // Two initiators have three targets each.
-        assert_eq!(values(&printed, name).len(), 6, "{name}: {printed}");
+        assert_eq!(attributes(&printed, name).len(), 6, "{name}: {printed}");
     }
-    for (attribute, name) in [("bandwidth", "Bandwidth"), ("latency", "Latency")] {
-        let local = run(&["hwloc-calc", "--local-memory", "pu:0"]).unwrap();
-        let chosen =
-            run(&["hwloc-calc", "--local-memory", "--best-memattr", attribute, "pu:0"]).unwrap();
-        let of_first: BTreeMap<String, u64> = values(&printed, name)
-            .into_iter()
-            .filter(|value| value.cpus == "0x00000001" && local.split(',').any(|n| n == value.node))
-            .map(|value| (value.node, value.value))
-            .collect();
-        let best = match attribute {
-            "latency" => of_first.values().min(),
-            _ => of_first.values().max(),
-        };
-        assert_eq!(of_first.get(&chosen), best, "{attribute}: {chosen} of {of_first:?}");
-    }
+    topology.assert_best_is_chosen(&printed, "pu:0", "0x00000001");
     // numactl prints the numbers of Linux, and so does lstopo with -p.
-    let by_number = run(&["lstopo-no-graphics", "-p", "--memattrs"]).unwrap();
-    let bandwidths = values(&by_number, "Bandwidth").into_iter();
+    let by_number = topology.run(&["lstopo-no-graphics", "-p", "--memattrs"]).unwrap();
+    let bandwidths = attributes(&by_number, "Bandwidth").into_iter();
     let best =
         bandwidths.filter(|value| value.cpus == "0x00000001").max_by_key(|value| value.value);
     let bound = guest.result("bound");
@@ -156,31 +130,4 @@ fn hmat_is_replaced_by_measured_values_for_tools_of_hwloc() {
 fn hmat_guest_is_unchanged_after_all_commands() {
     let Some(guest) = guest() else { return };
     guest.assert_unchanged();
-}
-
-/// Value of a memory attribute.
-struct Value {
-    /// Logical index of the NUMA node, or its number in Linux, as lstopo prints it.
-    node: String,
-    value: u64,
-    cpus: String,
-}
-
-/// Parses the values of an attribute in the output of `lstopo --memattrs`: `NUMANode L#0 = 57446 from cpuset
-/// 0x00000003`, with `-p` `NUMANode P#0 = ...`.
-fn values(printed: &str, name: &str) -> Vec<Value> {
-    let title = format!("name `{name}'");
-    let lines = printed.lines().skip_while(|line| !line.contains(&title)).skip(1);
-    let lines = lines.take_while(|line| line.starts_with("  "));
-    let mut values = Vec::new();
-    for line in lines {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let [_, node, _, value, _, _, cpus, ..] = words[..] else { panic!("{line}") };
-        values.push(Value {
-            node: node.trim_start_matches(['L', 'P', '#']).to_owned(),
-            value: value.parse().unwrap(),
-            cpus: cpus.to_owned(),
-        });
-    }
-    values
 }

@@ -20,6 +20,7 @@ mod guest;
 mod hmat;
 mod jobs;
 mod look;
+mod memattrs;
 mod nfs;
 mod old;
 #[path = "../cli/outcome.rs"]

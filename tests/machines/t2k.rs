@@ -4,6 +4,7 @@ use crate::fields::measurements;
 use crate::guest::{Guest, Shape, Shared};
 use crate::jobs::jobs;
 use crate::look::{Mapping, machine_of, mapping, mappings, processes};
+use crate::memattrs::{self, MeasuredTopology, attributes};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -58,6 +59,11 @@ static T2K: Shape = Shape {
         ("program", "nodegauge sweep policy=0-5 --samples 2 --no-save -- ./placed"),
         ("program-placed", "cat placed.txt"),
         ("where", "jobs_of_all_policies"),
+        (
+            "matrix",
+            "nodegauge memory matrix --size 1MiB --samples 1 --emit hwloc --output /tmp/matrix.xml --accept-suspect",
+        ),
+        ("xml", "cat /tmp/matrix.xml; rm /tmp/matrix.xml"),
         ("no-pages", "nodegauge stream --pages 2m --size 100000elements"),
         ("no-map", "nodegauge stream --ranks 17 --policy 3"),
         ("no-policy", "nodegauge stream --ranks 4 --policy 6"),
@@ -275,6 +281,22 @@ fn t2k_jobs_are_reported_as_by_the_kernel_for_all_policies_and_maps() {
         let with_policy =
             job.processes.iter().filter(|process| process["memory"]["policy"] == policy);
         assert_eq!(with_policy.count(), count, "{policy}");
+    }
+}
+
+#[test]
+fn t2k_matrix_has_values_of_all_sockets_for_tools_of_hwloc() {
+    let Some(guest) = guest() else { return };
+    guest.result("matrix").exits(0);
+    let topology = MeasuredTopology::new(&guest.result("xml").exits(0).stdout);
+    let Some(printed) = topology.run(&["lstopo-no-graphics", "--memattrs"]) else { return };
+    for name in memattrs::NAMES {
+        // Four initiators have four targets each.
+        assert_eq!(attributes(&printed, name).len(), 16, "{name}: {printed}");
+    }
+    for socket in 0..4 {
+        let cpus = format!("0x{:08x}", 0xf << (4 * socket));
+        topology.assert_best_is_chosen(&printed, &format!("pu:{}", 4 * socket), &cpus);
     }
 }
 
