@@ -7,7 +7,9 @@ use nodegauge_measure::keys::shared;
 use nodegauge_measure::quantity::{count_in_words, format_significant};
 use nodegauge_measure::record::{Category, Measurement, QuotedStatistic, Record, Validity};
 use nodegauge_measure::{Bytes, Unit, printed};
-use std::collections::BTreeMap;
+use serde_json::Value;
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 nodegauge_measure::config! {
     /// Configuration of a figure that another program printed.
@@ -86,7 +88,17 @@ pub struct OutputFigure {
 pub struct OutputFigures {
     config: OutputConfig,
     all: Vec<Measurement>,
-    seen: BTreeMap<String, f64>,
+    /// Added figures, by the hash of what identifies a figure.
+    added: HashMap<u64, Vec<AddedFigure>>,
+}
+
+/// Figure that was added to the figures of a run.
+#[derive(Debug, Clone, Copy)]
+struct AddedFigure {
+    /// Position among all figures.
+    at: usize,
+    /// Value that the program printed; an invalid figure has no value.
+    value: f64,
 }
 
 impl OutputFigures {
@@ -97,7 +109,7 @@ impl OutputFigures {
             engine_version: version,
             ..OutputConfig::default()
         };
-        Self { config, all: Vec::new(), seen: BTreeMap::new() }
+        Self { config, all: Vec::new(), added: HashMap::new() }
     }
 
     /// Returns the configuration of the run, to which the figures add their own keys.
@@ -123,8 +135,6 @@ impl OutputFigures {
         validity: Validity,
     ) -> Result<(), String> {
         let OutputFigure { of, name, unit, value, quoted } = figure;
-        let identity = OutputConfig { printed_min: None, printed_max: None, ..config.clone() };
-        let identity = format!("{of:?} {name} {unit} {identity:?}");
         if value == 0.0 {
             return Ok(());
         }
@@ -134,18 +144,19 @@ impl OutputFigures {
         if !printed::can_be_figure(value) {
             return Err(format!("its {name} is not a positive number: {value:e}"));
         }
-        match self.seen.get(&identity) {
-            Some(known) if *known == value => return Ok(()),
-            Some(known) => {
-                let [known, other] = [*known, value].map(format_significant);
-                return Err(format!("it has two values for one {name}: {known} and {other}"));
-            }
-            None => self.seen.insert(identity, value),
-        };
         let m = Measurement::new(of.gauge, of.test, name, unit)
             .with_category(Category::Reference)
             .with_value(quoted, value)
             .with_config(config);
+        let added = self.added.entry(identity_hash(&m)).or_default();
+        if let Some(same) = added.iter().find(|one| have_one_identity(&self.all[one.at], &m)) {
+            if same.value == value {
+                return Ok(());
+            }
+            let [known, other] = [same.value, value].map(format_significant);
+            return Err(format!("it has two values for one {}: {known} and {other}", m.name));
+        }
+        added.push(AddedFigure { at: self.all.len(), value });
         self.all.push(m.with_validity(validity));
         Ok(())
     }
@@ -164,6 +175,33 @@ impl OutputFigures {
         }
         self.all.into()
     }
+}
+
+/// Keys of the configuration that a figure has in addition to its identity.
+const PRINTED_KEYS: [&str; 2] = ["printed_min", "printed_max"];
+
+/// Returns the keys and values of the configuration that identify a figure, in the order of their declaration.
+fn identity(m: &Measurement) -> impl Iterator<Item = (&String, &Value)> {
+    m.config.iter().filter(|(key, _)| !PRINTED_KEYS.contains(&key.as_str()))
+}
+
+/// Returns a hash that is equal for figures with the same identity.
+fn identity_hash(m: &Measurement) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (&m.gauge, &m.test, &m.name).hash(&mut hasher);
+    for pair in identity(m) {
+        pair.hash(&mut hasher);
+    }
+    hasher.finish()
+}
+
+/// True if two figures of one program have the same name, unit and configuration.
+fn have_one_identity(one: &Measurement, other: &Measurement) -> bool {
+    one.name == other.name
+        && one.test == other.test
+        && one.gauge == other.gauge
+        && one.unit == other.unit
+        && identity(one).eq(identity(other))
 }
 
 /// Returns the section with the figures of a test; `None` if the record has none.

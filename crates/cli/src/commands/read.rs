@@ -20,7 +20,7 @@ use nodegauge_report::export::json_line;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// Maximum file size in bytes: about ten thousand runs with all samples.
 const MAX_EXPORT_BYTES: u64 = 1 << 30;
@@ -105,65 +105,86 @@ impl ProgramOutputFile<'_> {
     ) -> Result<(), Failure> {
         let context = ReadContext { machine: self.machine, known: self.described.run };
         let readers = readers::all(&GAUGES);
-        let shown = shown_path(self.path);
-        let convert_run = |run: ParsedRun, position: RunPosition| {
-            let words = run.in_words();
-            let is_long = run.is_overlong;
-            convert(match run.printed {
-                Ok(printed) => {
-                    let cut = printed
-                        .truncation_reason()
-                        .map(|reason| format!("{shown}, output of {words}: {reason}"));
-                    let place = RunPlace { words: &words, position, is_long };
-                    RunReading::Read(Box::new(self.record(&place, printed)), cut)
-                }
-                Err(why) => RunReading::Unread(why.into_failure(&shown, &words)),
-            })
-        };
+        let form = self.record_form();
+        let convert_run = |run: ParsedRun, position: RunPosition| convert(form.fill(run, position));
         readers::read_each(&readers, self.input, &context, &convert_run, visit)
-            .map_err(|error| error.into_failure(&shown))
+            .map_err(|error| error.into_failure(&form.shown))
     }
 
-    /// Returns a new record that contains imported figures. The runs of a file get start times one second apart; the
-    /// last run gets the time of the file.
-    fn record(&self, place: &RunPlace<'_>, run: PrintedRun) -> Record {
+    /// Returns what the records of all runs share.
+    fn record_form(&self) -> RecordForm {
         let shown = shown_path(self.path);
-        let RunPosition { at, of } = place.position;
-        let before = Duration::from_secs((of - 1 - at) as u64);
-        let written = std::fs::metadata(self.path).and_then(|metadata| metadata.modified()).ok();
-        // A run that starts in the future would be the newest run for a long time; the texts sort in the order of time.
-        let started =
-            written.and_then(|time| time.checked_sub(before)).and_then(record::format_rfc3339);
-        let started = started.filter(|started| *started <= record::now_rfc3339());
-        let source = match started {
-            Some(_) => "the modification time of the file",
-            None => "the time of the import, because the file has no modification time in the past",
-        };
-        let origin = if of > 1 { format!(", {}", place.words) } else { String::new() };
-        let mut all =
-            vec![format!("imported from {shown}{origin}; the time of the run is {source}")];
-        all.extend(run.assumption.map(str::to_owned));
-        if place.is_long {
-            all.push(format!("only the first {} MiB of the output were read", MAX_RUN_BYTES >> 20));
-        }
-        let complete = run.truncation_reason().is_none();
         let mut labels: BTreeMap<String, String> = self.described.labels.iter().cloned().collect();
         labels.entry(IMPORT_LABEL.to_owned()).or_insert_with(|| {
             let name = self.path.file_name().unwrap_or(self.path.as_os_str());
             legible::path(Path::new(name))
         });
         let command = self.command.iter().map(|word| (*word).to_owned());
+        let blank = session::description_record(self.machine.clone(), Vec::new());
+        RecordForm {
+            blank: Record { command: command.chain([shown.clone()]).collect(), labels, ..blank },
+            shown,
+            written: std::fs::metadata(self.path).and_then(|metadata| metadata.modified()).ok(),
+        }
+    }
+}
+
+/// Record without figures, from which the records of all runs of a file are made.
+struct RecordForm {
+    /// Record with the time at which the file was opened.
+    blank: Record,
+    /// Name of the file in messages.
+    shown: String,
+    /// Modification time of the file; `None` if it is unknown.
+    written: Option<SystemTime>,
+}
+
+impl RecordForm {
+    /// Returns the record of a run.
+    fn fill(&self, run: ParsedRun, position: RunPosition) -> RunReading {
+        let words = run.in_words();
+        let printed = match run.printed {
+            Ok(printed) => printed,
+            Err(why) => return RunReading::Unread(why.into_failure(&self.shown, &words)),
+        };
+        let cut = printed
+            .truncation_reason()
+            .map(|reason| format!("{}, output of {words}: {reason}", self.shown));
+        let place = RunPlace { words: &words, position, is_long: run.is_overlong };
+        RunReading::Read(Box::new(self.record(&place, printed)), cut)
+    }
+
+    /// Returns a new record that contains imported figures. The runs of a file get start times one second apart; the
+    /// last run gets the time of the file.
+    fn record(&self, place: &RunPlace<'_>, run: PrintedRun) -> Record {
+        let RunPosition { at, of } = place.position;
+        let before = Duration::from_secs((of - 1 - at) as u64);
+        // A run that starts in the future would be the newest run for a long time; the texts sort in the order of time.
+        let started =
+            self.written.and_then(|time| time.checked_sub(before)).and_then(record::format_rfc3339);
+        let started = started.filter(|started| *started <= self.blank.started);
+        let source = match started {
+            Some(_) => "the modification time of the file",
+            None => "the time of the import, because the file has no modification time in the past",
+        };
+        let origin = if of > 1 { format!(", {}", place.words) } else { String::new() };
+        let shown = &self.shown;
+        let mut all =
+            vec![format!("imported from {shown}{origin}; the time of the run is {source}")];
+        all.extend(run.assumption.map(str::to_owned));
+        if place.is_long {
+            all.push(format!("only the first {} MiB of the output were read", MAX_RUN_BYTES >> 20));
+        }
         Record {
-            started: started.unwrap_or_else(record::now_rfc3339),
-            complete,
-            command: command.chain([shown.clone()]).collect(),
-            labels,
+            id: record::new_id(),
+            started: started.unwrap_or_else(|| self.blank.started.clone()),
+            complete: run.truncation_reason().is_none(),
             notices: all
                 .into_iter()
                 .map(|text| Notice::new(NoticeId::Imported, "", text))
                 .collect(),
             measurements: run.measurements,
-            ..session::description_record(self.machine.clone(), Vec::new())
+            ..self.blank.clone()
         }
     }
 }

@@ -37,6 +37,9 @@ pub(super) struct DirectionResult {
     pub(super) iops: f64,
     #[serde(rename = "total_ios")]
     pub(super) operations: u64,
+    /// Operations that transferred less than their block.
+    #[serde(rename = "short_ios", default)]
+    short_operations: u64,
     /// Elapsed time in milliseconds.
     runtime: f64,
     /// Completion latencies (without the submission).
@@ -151,14 +154,14 @@ impl DirectionResult {
         self.operations > 0 || amounts.into_iter().flatten().any(|amount| amount > 0.0)
     }
 
-    /// True if the amount of data is consistent with operations of `block` bytes each. The last operation may be
-    /// shorter.
+    /// True if the amount of data is that of operations of `block` bytes each, of which only those that fio counts as
+    /// short may be shorter.
     pub(super) fn has_block(&self, block: u64) -> bool {
         let unit = if self.bw_bytes.is_some() { 1.0 } else { KIB };
         let Some(bytes) = self.io_bytes.map(|amount| amount * unit) else { return false };
-        let operations = self.operations as f64;
-        let blocks = bytes / block as f64;
-        (operations - blocks).abs() <= 1.0 + unit / block as f64
+        let missing = self.operations as f64 * block as f64 - bytes;
+        let most = self.short_operations as f64 * block as f64;
+        (-unit..=most + unit).contains(&missing)
     }
 
     /// Returns the rate in B/s.

@@ -63,6 +63,11 @@ pub fn output_validity(output: &StreamOutput, expected: &ExpectedOutput<'_>) -> 
              passes, and it prints \"Solution Validates\" for infinities"
         ));
     }
+    if expected.is_saved && output.ntimes.is_none() {
+        validity.mark_suspect(format!(
+            "{UNCHECKED_PREFIX}: the text has no number of passes, and {name} cannot detect errors after more than {sound}"
+        ));
+    }
     if let Some(kernel) = output.contradiction() {
         validity.mark_invalid(format!("the table contradicts itself: the rate of {kernel} is not its bytes divided by its minimum time"),
         );

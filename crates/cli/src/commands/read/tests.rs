@@ -17,9 +17,13 @@ const KEYS: [&str; 9] =
 const ONE_IN: usize = 40;
 /// Maximum number of mutations per text, unless all are tried.
 const MAX_MUTATIONS: usize = 6;
-/// Texts whose last lines make their figures invalid. Without these lines, the figures are suspect.
-const INVALID_AT_THE_END: [&str; 2] =
-    ["hpl/2.3-recorded-failed.txt", "stream/5.10-recorded-gcc-corrupt-2t.txt"];
+/// Texts in which one line makes the figures invalid. Without this line, the figures are suspect.
+const INVALID_BY_A_LINE: [&str; 4] = [
+    "hpl/2.3-recorded-failed.txt",
+    "stream/5.10-gcc-overflow.txt",
+    "stream/5.10-loop-serial.txt",
+    "stream/5.10-recorded-gcc-corrupt-2t.txt",
+];
 
 /// Returns the texts of the corpus, sorted by path.
 fn texts() -> Vec<PathBuf> {
@@ -231,8 +235,10 @@ fn mutations(text: &str, values: &[f64]) -> Vec<(String, Vec<u8>)> {
                 ));
             }
         }
-        // fio prints the file size only once; a run that ends at its time limit moves any part of the file.
-        let keeps_digits = is_value || line.contains("\"size\": ");
+        // fio prints the file size only once; a run that ends at its time limit moves any part of the file. The rate of
+        // a mix is the sum of two printed rates.
+        let key = line.split(':').next().unwrap_or_default().trim();
+        let keeps_digits = is_value || ["\"size\"", "\"bw_bytes\""].contains(&key);
         for (place, digit) in
             line.char_indices().filter(|(_, c)| c.is_ascii_digit() && !keeps_digits)
         {
@@ -327,7 +333,10 @@ fn mutation_counts(path: &Path, one_in: usize) -> MutationCounts {
         }
         let mutation = read(&bytes);
         let found = values(&mutation);
-        if let Some(first) = found.iter().find(|figure| !figure.is_in(&known)) {
+        let may_be_suspect = INVALID_BY_A_LINE.contains(&name(path).as_str());
+        if may_be_suspect && has_notice(&mutation) {
+            counts.fewer_named += 1;
+        } else if let Some(first) = found.iter().find(|figure| !figure.is_in(&known)) {
             counts.wrong.push(format!("{}, {what}: {first:?}", name(path)));
         } else if found.is_empty() {
             counts.refused += 1;
@@ -348,9 +357,7 @@ fn mutated_corpus_has_no_false_figure() {
         if std::env::var("CORPUS_MUTATIONS").is_ok_and(|of| of == "all") { 1 } else { ONE_IN };
     let mut counts = MutationCounts::default();
     for path in texts() {
-        if !INVALID_AT_THE_END.contains(&name(&path).as_str()) {
-            counts.add(mutation_counts(&path, one_in));
-        }
+        counts.add(mutation_counts(&path, one_in));
     }
     let MutationCounts { right, fewer_named, fewer, refused, wrong } = counts;
     let summary = format!(
