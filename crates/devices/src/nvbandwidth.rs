@@ -81,6 +81,12 @@ impl TestCase {
         (own - sum).abs() <= 0.006 * (entries.count() as f64 + 1.0)
     }
 
+    /// True if the name has only characters of names of nvbandwidth.
+    fn has_name(&self) -> bool {
+        let is_in_names = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        !self.name.is_empty() && self.name.chars().all(is_in_names)
+    }
+
     fn from_json(case: &serde_json::Value) -> Option<Self> {
         let mut rows = Vec::new();
         for row in list(&case["bandwidth_matrix"]) {
@@ -94,8 +100,9 @@ impl TestCase {
             rows: Some(rows).filter(|rows| !rows.is_empty() && is_even)?,
             is_truncated: false,
         };
+        let is_known = found.has_name() && unit(&found.description).is_some();
         let sum = case["sum"].as_f64();
-        sum.is_none_or(|sum| found.has_sum(sum)).then_some(found)
+        (is_known && sum.is_none_or(|sum| found.has_sum(sum))).then_some(found)
     }
 }
 
@@ -162,8 +169,10 @@ impl NvbandwidthOutput {
                 found.devices.extend(split_device(device));
             } else if let Some(running) = line.strip_prefix(RUNNING) {
                 name = Some(running.trim_end_matches('.'));
-            } else if let Some(name) = name.filter(|_| line.contains('(') && case.is_none()) {
-                case = Some(TestCase {
+                case = None;
+            } else if case.is_none() && unit(line.trim()).is_some() {
+                // If the line with the name is missing, the matrix is not that of the previous name.
+                case = name.take().map(|name| TestCase {
                     name: name.to_owned(),
                     description: line.trim().to_owned(),
                     rows: Vec::new(),
@@ -193,6 +202,7 @@ impl NvbandwidthOutput {
         }
         let last = case.filter(|case| !case.rows.is_empty());
         found.cases.extend(last.map(|unended| TestCase { is_truncated: true, ..unended }));
+        found.cases.retain(TestCase::has_name);
         found
     }
 
@@ -295,17 +305,35 @@ impl NvbandwidthOutput {
         }
         let same = EQUIVALENT_CASES.iter().find(|(theirs, _)| *theirs == case.name);
         let name = same.map_or(case.name.as_str(), |(_, ours)| ours);
-        let (unit, factor) = if case.description.ends_with("(ns)") {
-            (Unit::Seconds, 1e-9)
-        } else {
-            (Unit::BytesPerSecond, 1e9)
-        };
+        let CaseUnit { unit, factor } = unit(&case.description).unwrap_or(CaseUnit::RATE);
         Measurement::new(GAUGE, LINKS, name, unit)
             .with_category(Category::Reference)
             .with_value(QuotedStatistic::Median, value * factor)
             .with_config(&config)
             .with_validity(validity)
     }
+}
+
+/// Unit of the entries of a matrix.
+#[derive(Debug, Clone, Copy)]
+struct CaseUnit {
+    /// Unit of the figures.
+    unit: Unit,
+    /// Factor from the printed numbers to this unit.
+    factor: f64,
+}
+
+impl CaseUnit {
+    const RATE: Self = Self { unit: Unit::BytesPerSecond, factor: 1e9 };
+    const TIME: Self = Self { unit: Unit::Seconds, factor: 1e-9 };
+}
+
+/// Returns the unit at the end of the description of a matrix; `None` for other lines and units.
+fn unit(description: &str) -> Option<CaseUnit> {
+    if description.ends_with("(GB/s)") {
+        return Some(CaseUnit::RATE);
+    }
+    description.ends_with("(ns)").then_some(CaseUnit::TIME)
 }
 
 /// Splits a text such as `NVIDIA H100 80GB HBM3 (00000000:1b:00)` into the name and the PCI address in the kernel's
@@ -397,6 +425,22 @@ mod tests {
         assert!(names.contains(&"host_to_device") && !names.contains(&"device_to_device"));
         let is_first = |m: &Measurement| m.config["device"] == "cuda:0";
         assert!(figures.len() == 5 && figures.iter().all(is_first), "{figures:#?}");
+    }
+
+    #[test]
+    fn matrix_without_name_or_known_unit_is_left_out() {
+        let names = |text: &str| -> Vec<String> {
+            read(text).cases.into_iter().map(|case| case.name).collect()
+        };
+        let all = names(TEXT);
+        // The matrix below the missing line is not that of the test case before it.
+        let unnamed = TEXT.replace("Running device_local_copy.\n", "");
+        assert_eq!(names(&unnamed), all[..all.len() - 1]);
+        let illegible = TEXT.replace("Running device_local_copy.", "Running device_\0copy.");
+        assert_eq!(names(&illegible), all[..all.len() - 1]);
+        let of_latency = |name: &String| name == "host_device_latency_sm";
+        assert!(all.iter().any(of_latency));
+        assert!(!names(&TEXT.replace("(ns)", "(us)")).iter().any(of_latency));
     }
 
     #[test]

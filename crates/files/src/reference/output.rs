@@ -229,6 +229,36 @@ pub(super) fn version(text: &str) -> Option<String> {
     after(text, "Version $Revision:").map(|rest| rest.trim_matches([' ', '$']).to_owned())
 }
 
+/// Returns the unit of the figures, which the banner contains. A text without banner, e.g. the Excel part, is in KiB/s.
+fn rate_unit(text: &str) -> Result<ToRate, String> {
+    if text.contains("Microseconds/op Mode") {
+        return Ok(|microseconds, block| block / (microseconds * 1e-6));
+    }
+    if text.contains("OPS Mode") || text.contains("operations per second") {
+        return Ok(|operations, block| operations * block);
+    }
+    let is_stated = ["Output is in Kbytes/sec", "Output is in kBytes/sec"];
+    if text.contains(TITLE) && !is_stated.iter().any(|unit| text.contains(unit)) {
+        return Err("the line with the unit of its figures is missing".to_owned());
+    }
+    Ok(|kib, _| kib * KIB as f64)
+}
+
+/// Returns the file size per worker and the record size in throughput mode, in bytes. IOzone prints them when it sets
+/// them, and again before the figures: `Each process writes a 65536 kByte file in 1024 kByte records`.
+fn worker_sizes(text: &str) -> Result<(Option<u64>, Option<u64>), String> {
+    let set = (size_after(text, "File size set to"), size_after(text, "Record Size"));
+    let used = after(text, "Each process writes a").or(after(text, "Each thread writes a"));
+    let words: Vec<&str> = used.unwrap_or_default().split_whitespace().collect();
+    let [file, _, "file", "in", block, ..] = words[..] else { return Ok(set) };
+    let used = (kib(file), kib(block));
+    let differ = |set: Option<u64>, used: Option<u64>| set.is_some() && set != used;
+    if differ(set.0, used.0) || differ(set.1, used.1) {
+        return Err("its sizes contradict each other".to_owned());
+    }
+    Ok(used)
+}
+
 impl IozoneOutput {
     /// True if a text looks like output of IOzone.
     pub(super) fn recognises(text: &str) -> bool {
@@ -241,17 +271,11 @@ impl IozoneOutput {
         if !Self::recognises(text) {
             return Err("this is not the output of iozone".to_owned());
         }
-        let unit: ToRate = if text.contains("Microseconds/op Mode") {
-            |microseconds, block| block / (microseconds * 1e-6)
-        } else if text.contains("OPS Mode") || text.contains("operations per second") {
-            |operations, block| operations * block
-        } else {
-            |kib, _| kib * KIB as f64
-        };
+        let unit = rate_unit(text)?;
         let mut output = Self {
             version: version(text),
             command: after(text, "Command line used:").map(|rest| rest.trim().to_owned()),
-            sizes: (size_after(text, "File size set to"), size_after(text, "Record Size")),
+            sizes: worker_sizes(text)?,
             complete: text.contains(END),
             has_poor_resolution: text.contains("Timer resolution is poor"),
             ..Self::default()

@@ -154,18 +154,18 @@ impl CorpusFigure {
     /// with which nccl-tests name the operation of all figures may also be missing.
     fn is_in(&self, whole: &[Self]) -> bool {
         whole.iter().any(|known| {
-            let is_same = known.figure == self.figure || known.unnamed() == self.figure;
+            let is_same = known.figure == self.figure || known.equals_without_operation(self);
             is_same && self.config.iter().all(|key| known.config.contains(key))
         })
     }
 
-    /// Returns the figure of nccl-tests as it is read if the operation is unknown.
-    fn unnamed(&self) -> String {
-        let mut words: Vec<&str> = self.figure.split(' ').collect();
-        if words.starts_with(&["network", "network_output"]) {
-            words[2] = "collective";
-        }
-        words.join(" ")
+    /// True if `other` is this figure of nccl-tests as it is read if the operation is unknown.
+    fn equals_without_operation(&self, other: &Self) -> bool {
+        const TEST: &str = "network network_output ";
+        let Some(named) = self.figure.strip_prefix(TEST) else { return false };
+        let Some(unnamed) = other.figure.strip_prefix(TEST) else { return false };
+        let rest = named.split_once(' ').map_or("", |(_, rest)| rest);
+        unnamed.strip_prefix("collective ") == Some(rest)
     }
 }
 
@@ -222,7 +222,9 @@ fn mutations(text: &str, values: &[f64]) -> Vec<(String, Vec<u8>)> {
         all.push((format!("line {} dropped", at + 1), with(String::new()).into_bytes()));
         all.push((format!("line {} doubled", at + 1), with(line.repeat(2)).into_bytes()));
         // A number that is 0 may belong to a figure.
-        let is_value = has_value(line, values) || line.contains(" 0.0");
+        let is_row = line.split_whitespace().all(|word| word.parse::<u64>().is_ok());
+        let has_zero = line.contains(" 0.0") || is_row && line.contains(" 0 ");
+        let is_value = has_value(line, values) || has_zero;
         for (unit, other) in UNITS {
             let is_word = line.match_indices(unit).any(|(from, _)| {
                 let before = line[..from].chars().next_back();

@@ -24,7 +24,7 @@ fn automatic_table_has_all_columns() {
 #[test]
 fn blank_columns_have_no_figures() {
     // A column that is wider than the others follows blank columns.
-    let text = "Iozone: Performance Test of File I/O\n              kB  reclen    write\n              64      16   743988  5283570                                                          4897948                                   \n";
+    let text = "Iozone: Performance Test of File I/O\n\tOutput is in kBytes/sec\n              kB  reclen    write\n              64      16   743988  5283570                                                          4897948                                   \n";
     let strided = IozoneOutput::read(text).unwrap();
     assert_eq!(rate(&strided, 64, 16, "stride_read"), Some(4_897_948.0), "{strided:?}");
     let output = recorded("iozone-i01-R.txt");
@@ -79,7 +79,7 @@ fn size_without_results_has_no_figures() {
 
 #[test]
 fn nine_digit_rates_without_separator_are_split() {
-    let text = "Iozone: Performance Test of File I/O\n              kB  reclen    write\n             128     128  3199360 41924383 60968594111715537 41924383 25804035 25804035  20804356  41924383 21643049 60968594 31945770 60968594\n";
+    let text = "Iozone: Performance Test of File I/O\n\tOutput is in kBytes/sec\n              kB  reclen    write\n             128     128  3199360 41924383 60968594111715537 41924383 25804035 25804035  20804356  41924383 21643049 60968594 31945770 60968594\n";
     let output = IozoneOutput::read(text).unwrap();
     assert_eq!(rate(&output, 128, 128, "reread"), Some(111_715_537.0));
     assert_eq!(rate(&output, 128, 128, "freread"), Some(60_968_594.0));
@@ -121,14 +121,31 @@ fn repeated_iozone_line_is_refused() {
 }
 
 #[test]
+fn figures_without_unit_and_contradictory_sizes_are_refused() {
+    let path = format!("{}/tests/outputs/iozone-t2.txt", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(path).unwrap();
+    assert!(IozoneOutput::read(&text).is_ok());
+    let without = text.replace("Output is in kBytes/sec", "");
+    assert_eq!(
+        IozoneOutput::read(&without).unwrap_err(),
+        "the line with the unit of its figures is missing"
+    );
+    for (set, other) in [("set to 65536", "set to 65539"), ("Size 1024", "Size 1029")] {
+        let changed = text.replace(set, other);
+        assert_ne!(changed, text);
+        assert_eq!(IozoneOutput::read(&changed).unwrap_err(), "its sizes contradict each other");
+    }
+}
+
+#[test]
 fn invalid_output_is_refused() {
     let refused = |text: &str| IozoneOutput::read(text).unwrap_err();
     assert_eq!(refused("nothing"), "this is not the output of iozone");
-    let banner = "Iozone: Performance Test of File I/O\n";
+    let banner = "Iozone: Performance Test of File I/O\n\tOutput is in kBytes/sec\n";
     assert_eq!(refused(banner), "the output of iozone contains no figures");
     let moved =
         format!("{banner}  kB  reclen    write\n              64       4 123456789012  3363612\n");
-    assert_eq!(refused(&moved), "line 3 of the output of iozone cannot be read");
+    assert_eq!(refused(&moved), "line 4 of the output of iozone cannot be read");
     // This figure exceeds the range of f64.
     let many = "9".repeat(400);
     let throughput = |rate: &str| {
@@ -138,5 +155,5 @@ fn invalid_output_is_refused() {
     assert_eq!(refused(&throughput(&many)), "the output of iozone contains no figures");
     let table =
         format!("{banner}  kB  reclen    write\n {many}       4 {}\n", "7 ".repeat(MAX_COLUMNS));
-    assert_eq!(refused(&table), "line 3 of the output of iozone cannot be read");
+    assert_eq!(refused(&table), "line 4 of the output of iozone cannot be read");
 }
