@@ -19,8 +19,9 @@ use nodegauge_os::Input;
 use nodegauge_report::export::json_line;
 use std::collections::BTreeMap;
 use std::fmt::Display;
+use std::fs::Metadata;
 use std::path::Path;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 /// Maximum file size in bytes: about ten thousand runs with all samples.
 const MAX_EXPORT_BYTES: u64 = 1 << 30;
@@ -124,7 +125,7 @@ impl ProgramOutputFile<'_> {
         RecordForm {
             blank: Record { command: command.chain([shown.clone()]).collect(), labels, ..blank },
             shown,
-            written: std::fs::metadata(self.path).and_then(|metadata| metadata.modified()).ok(),
+            file: std::fs::metadata(self.path).ok(),
         }
     }
 }
@@ -135,8 +136,8 @@ struct RecordForm {
     blank: Record,
     /// Name of the file in messages.
     shown: String,
-    /// Modification time of the file; `None` if it is unknown.
-    written: Option<SystemTime>,
+    /// Properties of the file, with its modification time; `None` if they are unknown.
+    file: Option<Metadata>,
 }
 
 impl RecordForm {
@@ -160,8 +161,9 @@ impl RecordForm {
         let RunPosition { at, of } = place.position;
         let before = Duration::from_secs((of - 1 - at) as u64);
         // A run that starts in the future would be the newest run for a long time; the texts sort in the order of time.
+        let written = self.file.as_ref().and_then(|file| file.modified().ok());
         let started =
-            self.written.and_then(|time| time.checked_sub(before)).and_then(record::format_rfc3339);
+            written.and_then(|time| time.checked_sub(before)).and_then(record::format_rfc3339);
         let started = started.filter(|started| *started <= self.blank.started);
         let source = match started {
             Some(_) => "the modification time of the file",

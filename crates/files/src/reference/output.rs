@@ -166,6 +166,15 @@ pub(super) struct IozoneThroughput {
     pub(super) min_bytes: Option<f64>,
 }
 
+/// Sizes in throughput mode, bytes; `None` if they are unknown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct WorkerSizes {
+    /// File size per worker.
+    pub(super) file: Option<u64>,
+    /// Record size.
+    pub(super) block: Option<u64>,
+}
+
 /// Parsed output of one run of IOzone.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct IozoneOutput {
@@ -174,8 +183,7 @@ pub(super) struct IozoneOutput {
     pub(super) command: Option<String>,
     pub(super) lines: Vec<IozoneLine>,
     pub(super) throughput: Vec<IozoneThroughput>,
-    /// File size per worker and record size in throughput mode, in bytes.
-    pub(super) sizes: (Option<u64>, Option<u64>),
+    pub(super) sizes: WorkerSizes,
     /// True if the output ends with IOzone's completion message.
     pub(super) complete: bool,
     /// True if IOzone reports a poor resolution of its clock.
@@ -244,19 +252,26 @@ fn rate_unit(text: &str) -> Result<ToRate, String> {
     Ok(|kib, _| kib * KIB as f64)
 }
 
-/// Returns the file size per worker and the record size in throughput mode, in bytes. IOzone prints them when it sets
-/// them, and again before the figures: `Each process writes a 65536 kByte file in 1024 kByte records`.
-fn worker_sizes(text: &str) -> Result<(Option<u64>, Option<u64>), String> {
-    let set = (size_after(text, "File size set to"), size_after(text, "Record Size"));
-    let used = after(text, "Each process writes a").or(after(text, "Each thread writes a"));
-    let words: Vec<&str> = used.unwrap_or_default().split_whitespace().collect();
-    let [file, _, "file", "in", block, ..] = words[..] else { return Ok(set) };
-    let used = (kib(file), kib(block));
-    let differ = |set: Option<u64>, used: Option<u64>| set.is_some() && set != used;
-    if differ(set.0, used.0) || differ(set.1, used.1) {
+/// Returns the sizes in throughput mode. IOzone prints them when it sets them, and again before the figures: `Each
+/// process writes a 65536 kByte file in 1024 kByte records`.
+///
+/// # Errors
+/// Fails if the two lines differ.
+fn worker_sizes(text: &str) -> Result<WorkerSizes, String> {
+    let requested = WorkerSizes {
+        file: size_after(text, "File size set to"),
+        block: size_after(text, "Record Size"),
+    };
+    let line = after(text, "Each process writes a").or(after(text, "Each thread writes a"));
+    let words: Vec<&str> = line.unwrap_or_default().split_whitespace().collect();
+    let [file, _, "file", "in", block, ..] = words[..] else { return Ok(requested) };
+    let written = WorkerSizes { file: kib(file), block: kib(block) };
+    let is_other_file = requested.file.is_some() && requested.file != written.file;
+    let is_other_block = requested.block.is_some() && requested.block != written.block;
+    if is_other_file || is_other_block {
         return Err("its sizes contradict each other".to_owned());
     }
-    Ok(used)
+    Ok(written)
 }
 
 impl IozoneOutput {

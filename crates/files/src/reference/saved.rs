@@ -66,8 +66,8 @@ pub(super) fn iozone_figures(output: &IozoneOutput) -> Vec<Measurement> {
     for test in &output.throughput {
         let threads = output.command.is_some() && words.contains(&"-T");
         let config = FilesConfig {
-            file_bytes: output.sizes.0,
-            block_bytes: output.sizes.1,
+            file_bytes: output.sizes.file,
+            block_bytes: output.sizes.block,
             threads: threads.then_some(u64::from(test.workers)),
             processes: (!threads).then_some(u64::from(test.workers)),
             parent_rate: test.parent,

@@ -60,7 +60,7 @@ fn microseconds_are_converted_to_rates() {
 #[test]
 fn throughput_mode_has_worker_and_parent_rates() {
     let output = recorded("iozone-t2.txt");
-    assert_eq!(output.sizes, (Some(64 << 20), Some(1 << 20)));
+    assert_eq!(output.sizes, WorkerSizes { file: Some(64 << 20), block: Some(1 << 20) });
     let of = |name| output.throughput.iter().find(|t| t.name == name).unwrap();
     let write = of("write");
     assert_eq!((write.workers, write.children), (2, 851_265.44 * 1024.0));
