@@ -45,9 +45,10 @@ const EXECUTION_TIMEOUT: Duration = Duration::from_secs(10);
 /// two reads, the process may execute another program, which replaces the environment.
 const ENVIRONMENT_SIZE: usize = 1 << 18;
 /// Numbers of fields of `/proc/PID/stat` (proc(5)): state, which is the first field after the name; size of the
-/// virtual memory; start address and end address of the environment.
+/// virtual memory; start address of the code; start address and end address of the environment.
 const STATE_FIELD: usize = 3;
 const MEMORY_FIELD: usize = 23;
+const CODE_START_FIELD: usize = 26;
 const ENVIRONMENT_START_FIELD: usize = 50;
 const ENVIRONMENT_END_FIELD: usize = 51;
 /// Run time in seconds up to which only processes that are younger than the child are searched.
@@ -380,17 +381,23 @@ impl MarkReader {
     }
 }
 
-/// True if the process with this folder will never have an environment: a program that was started without
-/// variables (its empty environment has an address), an ended process, or a kernel thread. False for a process that
-/// is executing another program, until the kernel has set the addresses of the new environment.
+/// True if the process with this folder will never have an environment, see [`lacks_environment`].
 fn has_no_environment(folder: &Path) -> bool {
-    let Ok(stat) = std::fs::read_to_string(folder.join("stat")) else { return true };
+    std::fs::read_to_string(folder.join("stat")).map_or(true, |stat| lacks_environment(&stat))
+}
+
+/// True if the process with this line of /proc/PID/stat will never have an environment: a program that was started
+/// without variables, an ended process, or a kernel thread. False for a process that is executing another program. The
+/// kernel first sets both addresses of the new environment to its start, as if it were empty, then its end, and then the
+/// address of the code (create_elf_tables and load_elf_binary of Linux).
+fn lacks_environment(stat: &str) -> bool {
     // The name of the program, in brackets, may contain spaces and brackets.
     let fields: Vec<&str> =
         stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
     let start = numbered_field(&fields, ENVIRONMENT_START_FIELD);
     let end = numbered_field(&fields, ENVIRONMENT_END_FIELD);
-    numbered_field(&fields, MEMORY_FIELD) == "0" || end != "0" && start == end
+    let is_executed = numbered_field(&fields, CODE_START_FIELD) != "0";
+    numbered_field(&fields, MEMORY_FIELD) == "0" || is_executed && end != "0" && start == end
 }
 
 /// Returns the field with this number, given the fields from [`STATE_FIELD`] on; `0` if there is no such field.
@@ -632,6 +639,27 @@ mod tests {
                  >/dev/null 2>&1 & cat \"$1\"",
             );
         }
+    }
+
+    /// Returns the line of /proc/PID/stat of a process with these values: memory in bytes, addresses of the code and of
+    /// the environment.
+    fn stat_line(memory: &str, code: &str, environment: [&str; 2]) -> String {
+        let mut fields = vec!["1"; ENVIRONMENT_END_FIELD + 1 - STATE_FIELD];
+        fields[MEMORY_FIELD - STATE_FIELD] = memory;
+        fields[CODE_START_FIELD - STATE_FIELD] = code;
+        fields[ENVIRONMENT_START_FIELD - STATE_FIELD] = environment[0];
+        fields[ENVIRONMENT_END_FIELD - STATE_FIELD] = environment[1];
+        format!("7 (a) b) {}", fields.join(" "))
+    }
+
+    #[test]
+    fn process_that_executes_a_program_may_get_an_environment() {
+        assert!(lacks_environment(&stat_line("0", "0", ["0", "0"])));
+        assert!(lacks_environment(&stat_line("4096", "5", ["9", "9"])));
+        // Steps of the kernel while it executes a program.
+        assert!(!lacks_environment(&stat_line("4096", "0", ["0", "0"])));
+        assert!(!lacks_environment(&stat_line("4096", "0", ["9", "9"])));
+        assert!(!lacks_environment(&stat_line("4096", "5", ["9", "12"])));
     }
 
     #[test]
