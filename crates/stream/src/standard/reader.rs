@@ -16,7 +16,8 @@ impl Reader for StreamReader {
     }
 
     fn doubts(&self) -> &'static str {
-        "no result of the check of the arrays: suspect (*unchecked*); rates that contradict the times: no figures"
+        "no result of the check of the arrays, or no number of passes (also not with `--times`): suspect (*unchecked*); rates \
+         that contradict the times: no figures"
     }
 
     fn first_characters(&self) -> &'static str {
