@@ -62,7 +62,7 @@ fn fio_and_iozone_give_reference_figures() {
         }
     }
     // IOzone is not free software, so a program with the same output replaces it.
-    let script = "#!/bin/sh\ncase \"$*\" in\n-v) echo 'Version $Revision: 3.489 $';;\n*-i\\ 0*-f\\ data-iozone) echo > data-iozone; printf 'Iozone: Performance Test of File I/O\\n              kB  reclen    write  rewrite    read    reread\\n             256      16   100000   200000   300000   400000\\n\\niozone test complete.\\n';;\n*) exit 9;; esac\n";
+    let script = "#!/bin/sh\ncase \"$*\" in\n-v) echo 'Version $Revision: 3.489 $';;\n*-i\\ 0*-f\\ data-iozone) echo > data-iozone; printf 'Iozone: Performance Test of File I/O\\n\\tOutput is in kBytes/sec\\n              kB  reclen    write  rewrite    read    reread\\n             256      16   100000   200000   300000   400000\\n\\niozone test complete.\\n';;\n*) exit 9;; esac\n";
     let program = harness.write("my iozone", script);
     make_program(&program);
     let args = ["--operations", "write,reread", "--iozone", &program];
