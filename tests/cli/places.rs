@@ -160,7 +160,7 @@ fn openmp_variables_are_honoured_and_reported() {
     let outcome = on_t2k(&close, &[]);
     for (name, value) in close {
         if !outcome.stdout.contains(&format!("note: {name}={value} honoured\n")) {
-            outcome.fail(&format!("{name} is not said to be honoured"));
+            outcome.fail(&format!("{name} is not reported as honoured"));
         }
     }
     assert_eq!(cpus(&on_t2k(&close, &["--json"]).json()), [0, 1]);

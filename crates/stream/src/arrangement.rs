@@ -348,7 +348,7 @@ pub(crate) fn loop_choice_notice(chosen: &ChosenLoops) -> Notice {
         _ => format!("fastest of {tried} loops in a trial ({} exist)", tried + untried),
     };
     let mut parts = vec![format!("{among}: {}", loops_in_words(&chosen.loops))];
-    let (ahead, not_told): (Vec<_>, Vec<_>) =
+    let (ahead, undecided): (Vec<_>, Vec<_>) =
         chosen.leads.iter().partition(|(_, lead)| lead.is_significant());
     if !ahead.is_empty() {
         let mut each: Vec<String> = Vec::new();
@@ -357,8 +357,8 @@ pub(crate) fn loop_choice_notice(chosen: &ChosenLoops) -> Notice {
         }
         parts.push(format!("lead over the second best: {}", each.join(", ")));
     }
-    if !not_told.is_empty() {
-        let kernels: Vec<Kernel> = not_told.iter().map(|(kernel, _)| *kernel).collect();
+    if !undecided.is_empty() {
+        let kernels: Vec<Kernel> = undecided.iter().map(|(kernel, _)| *kernel).collect();
         parts.push(format!("not distinguishable from the second best: {}", names(&kernels)));
     }
     if !chosen.nontemporal_by_default.is_empty() {

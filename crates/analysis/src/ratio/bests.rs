@@ -141,7 +141,10 @@ mod tests {
             let held = share(n, 1.08, busy, held);
             assert!(held >= min, "{n} rounds, {busy} busy: held in {held}");
             let reported = share(n, 1.0, busy, |ratio| ratio.is_significant());
-            assert!(reported <= 1.0 - min, "{n} rounds, {busy} busy: told from 1 in {reported}");
+            assert!(
+                reported <= 1.0 - min,
+                "{n} rounds, {busy} busy: distinguished from 1 in {reported}"
+            );
         }
         // A real difference is detected, even under load.
         assert!(share(10, 1.15, 0.1, |ratio| ratio.is_significant()) > 0.99);

@@ -214,13 +214,16 @@ fn reported_number_of_blocks_detects_a_change_of_three_percent() {
         let [hit, false_alarm] =
             [SOUGHT_CHANGE, 0.0].map(|faster| found(spread, disturbed, faster, reported));
         // In 12 % of the cases (0.9 to the power of 20), none of the twenty runs in five blocks is disturbed.
-        let (min, least_told) = if disturbed == 0.0 { (0.88, 0.9) } else { (0.8, 0.85) };
+        let (min, least_detected) = if disturbed == 0.0 { (0.88, 0.9) } else { (0.8, 0.85) };
         assert!(hit >= min, "spread {spread}, disturbed {disturbed}: found in {hit}");
         assert!(false_alarm <= 0.07, "spread {spread}, disturbed {disturbed}: {false_alarm}");
         // If five blocks seldom detect the change, the message recommends more blocks.
         if found(spread, disturbed, SOUGHT_CHANGE, |_| 5) < 0.5 {
             let more = (0..SIMULATED).filter(|seed| reported(*seed) > 5).count();
-            assert!(more as f64 >= least_told * SIMULATED as f64, "{spread} {disturbed}: {more}");
+            assert!(
+                more as f64 >= least_detected * SIMULATED as f64,
+                "{spread} {disturbed}: {more}"
+            );
         }
     }
 }

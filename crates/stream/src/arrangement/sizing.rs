@@ -208,9 +208,9 @@ mod tests {
         };
         let (times, check, notices) = run(1, true);
         assert_eq!((times, check.finds_cache(), check.rounds, notices), (2, false, 9, 1));
-        let (large_times, large_check, large_said) = run(16, false);
+        let (large_times, large_check, large_reported) = run(16, false);
         assert_eq!(
-            (large_times, large_check.finds_cache(), large_check.rounds, large_said),
+            (large_times, large_check.finds_cache(), large_check.rounds, large_reported),
             (1, true, 3, 0)
         );
         assert!(large_check.cache_doubt().unwrap().contains("a cache holds part of the arrays"));
