@@ -4,9 +4,10 @@ use crate::harness::{Harness, OPEN_MPI_AS_ROOT, Part, has_keys};
 use serde_json::{Value, json};
 use std::process::{Child, Command, Stdio};
 
-/// Shell program with two busy processes. It runs for some time and ends by itself.
-const TWO_LOOPS: &str = "(while :; do :; done) & p=$!; i=0; \
-                         while [ $i -lt 400000 ]; do i=$((i+1)); done; kill $p; echo done";
+/// Shell program with two busy processes that end after three seconds on every machine, however fast or loaded. The
+/// processes are read several times within that time.
+const TWO_LOOPS: &str = "timeout 3 sh -c 'while :; do :; done' & \
+                         timeout 3 sh -c 'while :; do :; done'; wait; echo done";
 
 /// Process that is killed when this value is dropped.
 struct Running(Child);
@@ -81,8 +82,7 @@ fn two_busy_processes_on_one_cpu_are_reported() {
     let document: Value = serde_json::from_str(&text).unwrap();
     // On a machine with one CPU, sharing it is no mistake, but the finding is the same.
     assert!(findings(&document).contains(&"shared-cpu"), "{document:#}");
-    let failing =
-        ["where", "--", "sh", "-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; exit 3"];
+    let failing = ["where", "--", "sh", "-c", "sleep 1; exit 3"];
     harness.run(&failing).exits(1).warns("exit status 3");
 }
 
