@@ -83,6 +83,36 @@ fn result_files_have_the_columns_that_benches_write() {
     }
 }
 
+/// Results of `benches/many`: a rate and a time, of two runs of each program.
+const RESULTS: &str = "\
+part,program,quantity,threads,unit,best,median
+stream,nodegauge,stream copy,2,B/s,12e9,9e9
+stream,stream.c,stream copy,2,B/s,5e9,
+stream,nodegauge,stream copy,2,B/s,11e9,11e9
+stream,stream.c,stream copy,2,B/s,3e9,
+mpi,nodegauge,mpi latency 8,2,s,1e-7,3e-7
+mpi,OSU,mpi latency 8,2,s,3e-7,
+mpi,nodegauge,mpi latency 8,2,s,2e-7,1e-7
+mpi,OSU,mpi latency 8,2,s,5e-7,
+mpi,OSU,mpi latency 16,2,s,5e-7,
+";
+
+#[test]
+fn summary_of_many_has_ratios_of_rates_and_times() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("results.csv"), RESULTS).unwrap();
+    std::fs::write(folder.path().join("about.txt"), "2 CPUs\n").unwrap();
+    let script = root().join("benches/many");
+    let output = Command::new(script).arg("summary").arg(folder.path()).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    let rows: Vec<&str> = text.lines().skip(4).collect();
+    let expected = [
+        "| stream | stream copy | 2 | 1e+10 B/s | stream.c | 4e+09 | 2.500 | 2.400 |",
+        "| mpi | mpi latency 8 | 2 | 2e-07 s | OSU | 4e-07 | 2.000 | 3.000 |",
+    ];
+    assert_eq!(rows, expected, "{text}");
+}
+
 #[test]
 fn anchors_are_lower_case_without_punctuation() {
     assert_eq!(anchor("stream.c"), "streamc");
