@@ -123,7 +123,7 @@ impl LinkPlan {
                 Bytes(*largest),
                 Bytes(max),
             ))
-            .hint(format!("use a smaller size, e.g. --sizes {}MiB", max >> 20))),
+            .hint(format!("use a smaller size, e.g. --sizes {}", size_value(max)))),
             Some(_) => Ok(sizes),
         }
     }
@@ -516,3 +516,23 @@ fn both_ends(first: u64, last: u64) -> Vec<u64> {
 
 /// Names of the sums over all devices, which consist of [`ALL_PREFIX`] and the name of the copy.
 const ALL_NAMES: [&str; 3] = ["all_host_to_device", "all_device_to_host", "all_both_ways"];
+
+/// Returns the largest value of `--sizes` that is at most `bytes`, in whole MiB, KiB or bytes.
+fn size_value(bytes: u64) -> String {
+    match (bytes >> 20, bytes >> 10) {
+        (0, 0) => bytes.to_string(),
+        (0, kibi) => format!("{kibi}KiB"),
+        (mebi, _) => format!("{mebi}MiB"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn suggested_size_is_positive_and_at_most_the_maximum() {
+        let values = [(3 << 20) + 5, (1 << 20) - 1, 1023, 1].map(size_value);
+        assert_eq!(values, ["3MiB", "1023KiB", "1023", "1"]);
+    }
+}
