@@ -48,7 +48,7 @@ nodegauge_measure::config! {
         verified: bool = Setting "verified";
         version: shared::version;
         /// Engine of nodegauge's figures with which this figure of a reference program is compared.
-        beside_engine: String = Setting "beside engine";
+        compared_engine: String = Setting "compared engine", was "beside_engine";
         command: shared::command;
         /// Name of the job in fio.
         job: String = Setting "job";

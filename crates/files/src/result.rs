@@ -259,7 +259,7 @@ impl CellFigures<'_> {
         let config = FilesConfig {
             engine: Some(program.name.to_owned()),
             version: Some(program.version.clone()),
-            beside_engine: Some(self.task.setup.engine.name().to_owned()),
+            compared_engine: Some(self.task.setup.engine.name().to_owned()),
             command: Some(first.command.clone()),
             iops: first.iops,
             latency_s: first.latency.clone().map(Latencies::All),

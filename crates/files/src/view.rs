@@ -279,7 +279,7 @@ fn how(row: &FilesRow<'_>) -> String {
         None => "page cache unknown",
     };
     let is_own = m.category == Category::Variant;
-    let engine = if is_own { &config.engine } else { &config.beside_engine };
+    let engine = if is_own { &config.engine } else { &config.compared_engine };
     let engine = engine.as_deref().filter(|name| *name != IoEngine::Sync.name());
     let engine = engine.map(|name| match (name == IoEngine::Mmap.name(), config.msync) {
         (true, Some(Msync::Async)) => "mmap msync async".to_owned(),

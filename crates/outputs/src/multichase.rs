@@ -128,7 +128,7 @@ fn load(text: &str) -> Result<PrintedRun, String> {
         let mut config = figures.config();
         config.data_bytes = Some(bytes as u64);
         config.threads = Some((chasers + load) as u64);
-        config.case = Some(format!("{} beside {}", row[10], row[11]));
+        config.case = Some(format!("{} with {}", row[10], row[11]));
         let mebi = (1u64 << 20) as f64;
         let known = [
             ("loaded_latency", Unit::Seconds, chase * 1e-9),

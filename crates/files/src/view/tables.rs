@@ -282,7 +282,7 @@ pub(super) fn add_comparison_table(
     let columns = ColumnList::<ComparedRow<'_>>::new()
         .left("GB/s", |row| row.name)
         .values("nodegauge", RATE, |row| Some(row.median(|pair| pair.own)))
-        .values("beside", RATE, |row| Some(row.median(|pair| pair.other)))
+        .values("reference", RATE, |row| Some(row.median(|pair| pair.other)))
         .values("ratio", ColumnUnit::from_unit(Unit::Factor), |row| {
             Some(row.median(|pair| pair.own / pair.other))
         })
