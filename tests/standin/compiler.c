@@ -29,7 +29,7 @@ int hiprtcCreateProgram(Program **program, const char *source, const char *name,
 int hiprtcCompileProgram(Program *program, int count, const char **options)
 {
     if (getenv("STANDIN_COMPILE")) {
-        snprintf(program->log, sizeof program->log, "device.c:1:1: error: it is told to fail\n");
+        snprintf(program->log, sizeof program->log, "device.c:1:1: error: the stand-in is set to fail\n");
         return 6;
     }
     snprintf(program->code, sizeof program->code, "build %s %s %s", value(options, count, "-DELEMENT="),

@@ -287,7 +287,7 @@ int NAME(cuModuleLoadDataEx, hipModuleLoadDataEx)(Module **module, const char *i
     }
     int fails = (int)number("STANDIN_MODULE", 0);
     if (fails) {
-        snprintf(log, room, "ptxas application ptx input, line 1; fatal: it is told to fail");
+        snprintf(log, room, "ptxas application ptx input, line 1; fatal: the stand-in is set to fail");
         return fails;
     }
     *module = module_read(image, log, room);

@@ -186,7 +186,10 @@ fn unusable_driver_is_reported_with_the_reason() {
             &["in exclusive use by another process", "CUDA_ERROR_DEVICE_UNAVAILABLE"],
         ),
         (&[("STANDIN_ALLOCATE", "2")], &["not enough memory", "allocation of 512 KiB", "hint: "]),
-        (&[("STANDIN_MODULE", "218")], &["a kernel cannot be built", "it is told to fail"]),
+        (
+            &[("STANDIN_MODULE", "218")],
+            &["a kernel cannot be built", "the stand-in is set to fail"],
+        ),
         (
             &[("STANDIN_LAUNCH", "719@1")],
             &["the device was lost", "CUDA_ERROR_LAUNCH_FAILED", "dmesg"],
@@ -208,7 +211,7 @@ fn unusable_driver_is_reported_with_the_reason() {
     gone.exits(2).warns("there is no device cuda:7: expected cuda:0, hip:0");
     let broken = [("STANDIN_COMPILE", "fails")];
     let args = [&STREAM[..], &["--device", "hip:0"]].concat();
-    run(&harness, &broken, &args).exits(3).warns("it is told to fail");
+    run(&harness, &broken, &args).exits(3).warns("the stand-in is set to fail");
 }
 
 #[test]
