@@ -334,7 +334,8 @@ fn program_with_few_samples_has_a_slowdown_but_no_bandwidth() {
     assert!(slowdown["config"]["program"].as_str().unwrap().starts_with("sh -c "));
     // Two samples give no interval, so the bandwidth is unknown.
     let notices = texts(&record["notices"]).join("\n");
-    assert!(notices.contains("the bandwidth of the program is unknown"), "{notices}");
+    let unknown = "cannot tell which bandwidth the program uses: too few runs of the program";
+    assert!(notices.contains(unknown), "{notices}");
     let text = harness.run(&["history", "show", "latest"]).exits(0);
     text.prints("\nprogram ").prints("\nslowdown ");
 }

@@ -10,6 +10,7 @@
 //! Bubble-Up (Mars et al., MICRO 2011) introduced reporters of memory pressure, and loads of known size that run
 //! together with a program. All functions are pure.
 
+use nodegauge_analysis::conclusion::Obstacle;
 use nodegauge_gauge::family::{part_count, part_slice};
 use nodegauge_measure::stats::{self, BetterDirection, Summary};
 use nodegauge_measure::{BytesPerSec, Seconds};
@@ -42,6 +43,34 @@ pub(super) struct ProgramBandwidth {
     pub rates: Vec<f64>,
     /// Bandwidth of the full known load, bytes per second.
     pub full_load: f64,
+}
+
+/// Reason why the readings of a reporter give no estimate, in the order of what more runs would change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum NoEstimate {
+    /// The reporter is not slower during the full known load than without load.
+    NoReaction,
+    /// There are too few readings for a confidence interval.
+    FewReadings,
+    /// The confidence interval is as wide as the range of the known loads.
+    WideInterval,
+}
+
+impl NoEstimate {
+    /// Returns the obstacle to a statement about the bandwidth of a program.
+    pub(super) fn obstacle(self) -> Obstacle {
+        match self {
+            Self::NoReaction => Obstacle::new(
+                "a known load on its CPUs does not slow down the memory accesses of the other CPUs",
+            ),
+            Self::FewReadings => Obstacle::new("too few runs of the program for an interval")
+                .with_remedy("use a larger --budget or --samples"),
+            Self::WideInterval => {
+                Obstacle::new("the readings vary more than the known loads change them")
+                    .with_remedy("use a larger --budget, or repeat the run on an idle node")
+            }
+        }
+    }
 }
 
 fn interval(samples: &[f64]) -> Option<[f64; 2]> {
@@ -83,15 +112,16 @@ fn load_at(pairs: &[(f64, f64)], reading: f64) -> Option<f64> {
 }
 
 impl Calibration {
-    /// True if the reporter is slower during the full known load than without load. Only readings of the same round are
-    /// compared, because the state of the memory may change between rounds.
-    pub(super) fn reacts(&self) -> bool {
+    /// Succeeds if the reporter is slower during the full known load than without load. Only readings of the same round
+    /// are compared, because the state of the memory may change between rounds.
+    fn check_reaction(&self) -> Result<(), NoEstimate> {
         let [Some(first), Some(last)] = [self.points.first(), self.points.last()] else {
-            return false;
+            return Err(NoEstimate::FewReadings);
         };
         let pairs = first.readings.iter().zip(&last.readings);
         let differences: Vec<f64> = pairs.map(|(without, with)| with - without).collect();
-        interval(&differences).is_some_and(|[low, _]| low > 0.0)
+        let [low, _] = interval(&differences).ok_or(NoEstimate::FewReadings)?;
+        if low > 0.0 { Ok(()) } else { Err(NoEstimate::NoReaction) }
     }
 
     /// Returns a text with the readings during each known load and during the program.
@@ -105,14 +135,15 @@ impl Calibration {
         parts.join(", ")
     }
 
-    /// Returns the estimated bandwidth in each part of the run; `None` if the reporter does not react to known loads,
-    /// or if its noise exceeds its reaction.
-    pub(super) fn program_bandwidth(&self) -> Option<ProgramBandwidth> {
-        if !self.reacts() {
-            return None;
-        }
+    /// Returns the estimated bandwidth in each part of the run.
+    ///
+    /// Fails if the reporter does not react to known loads, if there are too few readings, or if their noise exceeds
+    /// the reaction.
+    pub(super) fn program_bandwidth(&self) -> Result<ProgramBandwidth, NoEstimate> {
+        self.check_reaction()?;
         let counts = self.points.iter().map(|point| point.readings.len());
-        let parts = part_count(counts.chain([self.program.len()]).min()?);
+        let fewest = counts.chain([self.program.len()]).min().unwrap_or(0);
+        let parts = part_count(fewest);
         let mut rates = Vec::new();
         for part in 0..parts {
             let mut pairs = Vec::new();
@@ -126,8 +157,13 @@ impl Calibration {
             rates.extend(loaded.map(|rate| rate * slowdown));
         }
         let full_load = self.points.last().map_or(0.0, |last| median_or_zero(&last.rates));
-        // An interval as wide as the range of the known loads contains no information.
-        Some(ProgramBandwidth { rates, full_load }).filter(|drawn| drawn.uncertainty() < full_load)
+        let drawn = ProgramBandwidth { rates, full_load };
+        match drawn.uncertainty() {
+            width if width < full_load => Ok(drawn),
+            // An interval as wide as the range of the known loads contains no information.
+            width if width.is_finite() => Err(NoEstimate::WideInterval),
+            _ => Err(NoEstimate::FewReadings),
+        }
     }
 }
 
@@ -157,15 +193,19 @@ const SHARP: f64 = 0.2;
 
 /// Returns the estimate to use, with its index: the first estimate with a short confidence interval, otherwise the one
 /// with the shortest interval. `estimates` are ordered by how much their reporters disturb the program, least first.
+///
+/// Fails if there is no estimate.
 pub(super) fn best_estimate(
-    estimates: &[Option<ProgramBandwidth>],
-) -> Option<(usize, &ProgramBandwidth)> {
+    estimates: &[Result<ProgramBandwidth, NoEstimate>],
+) -> Result<(usize, &ProgramBandwidth), NoEstimate> {
     let known = estimates.iter().enumerate();
-    let known = known.filter_map(|(number, drawn)| Some((number, drawn.as_ref()?)));
+    let known = known.filter_map(|(number, drawn)| Some((number, drawn.as_ref().ok()?)));
     if let Some(found) = known.clone().find(|(_, drawn)| drawn.is_sharp()) {
-        return Some(found);
+        return Ok(found);
     }
-    known.min_by(|a, b| a.1.uncertainty().total_cmp(&b.1.uncertainty()))
+    let best = known.min_by(|a, b| a.1.uncertainty().total_cmp(&b.1.uncertainty()));
+    let reasons = estimates.iter().filter_map(|drawn| drawn.as_ref().err());
+    best.ok_or_else(|| reasons.max().copied().unwrap_or(NoEstimate::FewReadings))
 }
 
 #[cfg(test)]
@@ -280,10 +320,14 @@ mod tests {
 
     #[test]
     fn reporter_without_reaction_gives_no_estimate() {
-        assert_eq!(calibration(20e9, 0.005, 60).program_bandwidth(), None);
+        let of = |reaction: &Calibration| reaction.program_bandwidth().unwrap_err();
+        assert_eq!(of(&calibration(20e9, 0.005, 60)), NoEstimate::NoReaction);
+        let mut varying = calibration(20e9, 1.0, 60);
+        varying.program = (0..60).map(|i| if i / 3 % 2 == 0 { 50e-9 } else { 400e-9 }).collect();
+        assert_eq!(of(&varying), NoEstimate::WideInterval);
         // With too few rounds, there is no confidence interval.
-        assert_eq!(calibration(20e9, 1.0, 4).program_bandwidth(), None);
-        assert_eq!(Calibration::default().program_bandwidth(), None);
+        assert_eq!(of(&calibration(20e9, 1.0, 4)), NoEstimate::FewReadings);
+        assert_eq!(of(&Calibration::default()), NoEstimate::FewReadings);
     }
 
     #[test]
@@ -291,15 +335,19 @@ mod tests {
         let wide = ProgramBandwidth { rates: vec![1e9, 2e9, 3e9, 4e9, 5e9, 6e9], full_load: 9e9 };
         let narrow = ProgramBandwidth { rates: vec![3e9; 6], full_load: 9e9 };
         let few = ProgramBandwidth { rates: vec![3e9; 2], full_load: 9e9 };
-        let estimates = [None, Some(wide), Some(few), Some(narrow.clone())];
+        let none = Err(NoEstimate::NoReaction);
+        let estimates = [none.clone(), Ok(wide), Ok(few), Ok(narrow.clone())];
         assert_eq!(best_estimate(&estimates).unwrap().0, 3);
-        assert!(best_estimate(&[None]).is_none());
+        assert_eq!(best_estimate(std::slice::from_ref(&none)), Err(NoEstimate::NoReaction));
+        // The reason that more runs would remove is stated.
+        let noisy = Err(NoEstimate::WideInterval);
+        assert_eq!(best_estimate(&[noisy, none]), Err(NoEstimate::WideInterval));
         // A short interval of a reporter that does not disturb the program is sufficient.
         let first = ProgramBandwidth {
             rates: vec![3e9, 3.1e9, 3.2e9, 3.3e9, 3.4e9, 3.5e9],
             full_load: 9e9,
         };
-        assert_eq!(best_estimate(&[Some(first), Some(narrow)]).unwrap().0, 0);
+        assert_eq!(best_estimate(&[Ok(first), Ok(narrow)]).unwrap().0, 0);
     }
 
     #[test]

@@ -11,6 +11,7 @@ use crate::config::CurveConfig;
 use crate::loaded::LoaderTimes;
 use crate::run::CurveRun;
 use crate::{GAUGE, notice};
+use nodegauge_analysis::conclusion::Obstacle;
 use nodegauge_arena::ArenaError;
 use nodegauge_chase::{KnownLoad, LoadGenerator, ReporterKind, Reporters};
 use nodegauge_gauge::family::{part_count, part_slice};
@@ -327,7 +328,7 @@ impl<'p, 'm> PlacedProgram<'p, 'm> {
 
 /// Returns the notice that the sensitivity of a program is unknown. `why` is the reason.
 fn unknown_sensitivity(why: &str) -> Notice {
-    let text = format!("the sensitivity of the program to latency is unknown: {why}");
+    let text = Obstacle::new(why).cannot_tell("how the program reacts to a higher latency");
     notice(NoticeId::Method, text)
 }
 
@@ -435,11 +436,13 @@ impl ProgramFigures {
             let full_load = 1.0 / stats::median(&alone);
             estimates.iter_mut().flatten().for_each(|drawn| drawn.full_load = full_load);
         }
-        let Some((number, drawn)) = drawn::best_estimate(&estimates) else {
-            let text = "the bandwidth of the program is unknown: a known load on its CPUs does \
-                        not change the readings";
-            run.outcome.notices.push(notice(NoticeId::Method, text));
-            return;
+        let (number, drawn) = match drawn::best_estimate(&estimates) {
+            Ok(best) => best,
+            Err(why) => {
+                let text = why.obstacle().cannot_tell("which bandwidth the program uses");
+                run.outcome.notices.push(notice(NoticeId::Method, text));
+                return;
+            }
         };
         let reporter = reporters[number];
         let basis = method_in_words(reporter);
@@ -460,7 +463,7 @@ impl ProgramFigures {
         let m = self
             .figure(run, BANDWIDTH, unit, basis)
             .with_samples(QuotedStatistic::Median, rates.clone());
-        let m = m.with_limit(*full_load, "reads at full_load rate on the CPUs of the program");
+        let m = m.with_limit(*full_load, "reads at full rate on the CPUs of the program");
         run.outcome.measurements.push(m.with_validity(validity));
     }
 
@@ -505,7 +508,9 @@ impl ProgramFigures {
             .map(|of| Summary::from_samples(of, BetterDirection::Lower).and_then(|all| all.ci95));
         let rise = stats::median(&loaded) / stats::median(&idle);
         if !matches!(ends, [Some([_, high]), Some([low, _])] if low > high) {
-            run.outcome.notices.push(unknown_sensitivity("latency does not rise under this load"));
+            run.outcome
+                .notices
+                .push(unknown_sensitivity("the latency does not rise under this load"));
             return;
         }
         let ratio = format!("(slowdown - 1) / (rise of latency - 1), rise of latency {rise:.2} x");
