@@ -34,6 +34,10 @@ pub fn run() -> ! {
     let mut definition = args::command();
     let matches = definition.try_get_matches_from_mut(std::env::args_os());
     let matches = matches.unwrap_or_else(|error| refuse(error));
+    if let Some(failure) = args::hints::misplaced_option(&matches, &definition) {
+        output::print_failure(&failure);
+        std::process::exit(exit_status(&failure).code().into())
+    }
     let parsed = args::Args::from_arg_matches(&matches).unwrap_or_else(|error| refuse(error));
     parsed.color.write_global();
     args::helper_deadline(&matches).into_iter().for_each(nodegauge_os::set_helper_deadline);

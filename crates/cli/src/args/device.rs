@@ -22,7 +22,6 @@ use std::path::PathBuf;
 
 /// Arguments of `device`. Without a subcommand, short versions of all device measurements run.
 #[derive(Debug, Clone, ClapArgs)]
-#[command(args_conflicts_with_subcommands = true)]
 #[command(mut_arg("budget", budgets::add_default_time(ALL_TESTS_BUDGET)))]
 pub(crate) struct DeviceArgs {
     #[command(subcommand)]

@@ -5,7 +5,8 @@
 use super::{Args, command, examples, tree};
 use crate::failure::Failure;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Command, CommandFactory, Error};
+use clap::parser::ValueSource;
+use clap::{Arg, ArgMatches, Command, CommandFactory, Error};
 use nodegauge_measure::{SyntaxError, UnknownName};
 use nodegauge_published::UnknownNode;
 use nodegauge_toolchain::CommandLine;
@@ -39,6 +40,45 @@ struct OtherName {
 /// Options whose value an unexpected word may be, in the order in which they are tried.
 const GUESSED_OPTIONS: [&str; 6] =
     ["--path", "--order", "--grid", "--threads", "--ranks", "--standard"];
+
+/// Returns the failure for an option before a command, which would have no effect; `None` if there is no such option.
+/// Options that all commands share may precede a command.
+pub(crate) fn misplaced_option(matches: &ArgMatches, definition: &Command) -> Option<Failure> {
+    let (mut matches, mut command) = (matches, definition);
+    let mut path = command.get_name().to_owned();
+    while let Some((name, of_sub)) = matches.subcommand() {
+        let sub = command.find_subcommand(name)?;
+        path = format!("{path} {name}");
+        let is_given = |arg: &&Arg| {
+            let id = arg.get_id().as_str();
+            let is_known = matches.try_contains_id(id).unwrap_or(false);
+            is_known && matches.value_source(id) == Some(ValueSource::CommandLine)
+        };
+        let before = command.get_arguments().filter(|arg| !arg.is_global_set()).find(is_given);
+        if let Some(option) = before {
+            let shown = option_text(option);
+            let is_supported = sub.get_arguments().any(|arg| option_text(arg) == shown);
+            let hint = if is_supported {
+                format!("give it after the command: {path} {shown}")
+            } else {
+                format!("leave out {shown}, which {path} does not have")
+            };
+            let text = format!("{shown} has no effect before the command {name}");
+            return Some(Failure::usage(text).hint(hint));
+        }
+        (matches, command) = (of_sub, sub);
+    }
+    None
+}
+
+/// Returns an option as the user types it: `--expect`; for a positional argument, its name.
+fn option_text(arg: &Arg) -> String {
+    match (arg.get_long(), arg.get_short()) {
+        (Some(long), _) => format!("--{long}"),
+        (None, Some(short)) => format!("-{short}"),
+        (None, None) => arg.get_id().to_string(),
+    }
+}
 
 /// Returns the failure for an error of clap; `None` if the user requested help or version. `words` is the command line.
 pub(crate) fn failure(error: &Error, words: &[String]) -> Option<Failure> {
@@ -306,6 +346,32 @@ fn in_words(problem: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn options_before_a_command_are_refused_with_their_place() {
+        let of = |words: &str| {
+            let words: Vec<&str> = ["nodegauge"].into_iter().chain(words.split(' ')).collect();
+            let definition = command();
+            let matches = definition.clone().try_get_matches_from(words).unwrap();
+            misplaced_option(&matches, &definition).map(|failure| failure.single_line())
+        };
+        let refused = of("--expect triad>=1GB/s stream").unwrap();
+        assert_eq!(
+            refused,
+            "--expect has no effect before the command stream; give it after the command: nodegauge \
+             stream --expect"
+        );
+        let refused = of("device --no-save stream").unwrap();
+        assert!(refused.ends_with("nodegauge device stream --no-save"), "{refused}");
+        let refused = of("--budget 3 machine").unwrap();
+        assert!(refused.contains("leave out --budget"), "{refused}");
+        assert!(of("-q history list").is_some());
+        for words in
+            ["stream --no-save", "--color never stream", "--no-save", "--color never device stream"]
+        {
+            assert_eq!(of(words), None, "{words}");
+        }
+    }
 
     /// Returns the message and the hint of the failure for a command line.
     fn refused(line: &str) -> (String, String) {
