@@ -46,9 +46,15 @@ fn not_written(error: std::io::Error) -> Failure {
     Failure::missing(format!("cannot write the man page: {error}"))
 }
 
+/// Returns a definition whose options all have descriptions. For options that `-h` leaves out, man pages would otherwise
+/// have no description if it is one line.
+fn with_all_descriptions(command: Command) -> Command {
+    command.mut_args(|arg| arg.hide_short_help(false)).mut_subcommands(with_all_descriptions)
+}
+
 /// Prints the man page, with a complete section for every command.
 pub(crate) fn print_page() -> Result<Exit, Failure> {
-    let mut definition = definition();
+    let mut definition = with_all_descriptions(definition());
     definition.build();
     let mut roff = Vec::new();
     write_beginning(&Man::new(definition.clone()), &definition, &mut roff).map_err(not_written)?;
@@ -66,7 +72,7 @@ pub(crate) fn write_all_pages(folder: &Path) -> Result<Exit, Failure> {
     std::fs::create_dir_all(folder).map_err(|error| {
         Failure::missing(format!("cannot write man pages to {}: {error}", folder.display()))
     })?;
-    let mut definition = definition().disable_help_subcommand(true);
+    let mut definition = with_all_descriptions(definition()).disable_help_subcommand(true);
     definition.build();
     write_pages(&definition, folder)?;
     Ok(Exit::Success)
@@ -164,6 +170,32 @@ mod tests {
             let place = file.trim_end_matches("/history.db");
             assert!(statement.contains(place), "{file}");
         }
+    }
+
+    /// Appends to `empty` each option of a command and its subcommands that has no description in its man page.
+    fn collect_bare_options(command: &Command, empty: &mut Vec<String>) {
+        let mut roff = Vec::new();
+        write_beginning(&Man::new(command.clone()), command, &mut roff).unwrap();
+        let page = String::from_utf8_lossy(&roff).into_owned();
+        for entry in page.split("\n.TP\n").skip(1) {
+            let mut lines = entry.lines();
+            let option = lines.next().unwrap_or_default();
+            if lines.next().is_none_or(|text| text.trim().is_empty() || text.starts_with('.')) {
+                empty.push(format!("{}: {option}", command.get_name()));
+            }
+        }
+        for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
+            collect_bare_options(below, empty);
+        }
+    }
+
+    #[test]
+    fn every_option_has_a_description_in_man_pages() {
+        let mut definition = with_all_descriptions(definition()).disable_help_subcommand(true);
+        definition.build();
+        let mut empty = Vec::new();
+        collect_bare_options(&definition, &mut empty);
+        assert_eq!(empty, Vec::<String>::new());
     }
 
     #[test]
