@@ -44,6 +44,10 @@ pub struct NodeRun {
     pub facts: Facts,
 }
 
+/// Label of a record with the name of the node. It takes precedence over the host name, which in a container is that of
+/// the container.
+pub const NODE_LABEL: &str = "node";
+
 impl NodeRun {
     /// Makes a run from a record. `label` is the name of the node according to the tool.
     pub fn from_record(
@@ -58,7 +62,8 @@ impl NodeRun {
         let load = record.findings.iter().find(|one| one.id == OTHER_LOAD);
         let busy = load.filter(|one| one.severity >= Severity::Warning);
         // The names come from other nodes and appear in lists, pages and messages, so control characters are escaped.
-        let host = machine.host.as_deref().or(label).unwrap_or_default();
+        let of_label = record.labels.get(NODE_LABEL).map(String::as_str);
+        let host = of_label.or(machine.host.as_deref()).or(label).unwrap_or_default();
         Self {
             host: legible::escape_controls(host).into_owned(),
             label: label.map(|name| legible::escape_controls(name).into_owned()),

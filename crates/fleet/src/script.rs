@@ -1,6 +1,7 @@
 //! Scripts with which a site's scheduler or parallel shell measures all nodes, and then ranks the records. Host names
 //! have the grammar of [`HostList`]; the words of the command are quoted for a shell.
 
+use crate::node::NODE_LABEL;
 use nodegauge_measure::legible;
 use nodegauge_toolchain::CommandLine;
 use nodegauge_toolchain::mpi::HostList;
@@ -167,7 +168,6 @@ fn yaml(text: &str) -> String {
 
 /// Returns manifests with one job per node. `folder` must be one line, because a comment contains it.
 fn kubernetes(nodes: &[String], measure: &CommandLine, folder: &str) -> String {
-    let words: Vec<String> = measure.words().iter().map(|word| yaml(word)).collect();
     let mut text = format!(
         "{UNTESTED}# kubectl apply -f THIS; then, when the jobs have ended:\n\
          #   mkdir -p {folder}; for job in $(kubectl get jobs -l app=nodegauge -o name); do\n\
@@ -182,10 +182,20 @@ fn kubernetes(nodes: &[String], measure: &CommandLine, folder: &str) -> String {
              containers:\n        - name: nodegauge\n          image: nodegauge:latest\n          \
              command: [{}]\n",
             yaml(node),
-            words.join(", ")
+            labelled(measure, node).join(", ")
         ));
     }
     text
+}
+
+/// Returns the words of a command for YAML, with a label that names the node, because a pod has a host name of its own.
+/// `machine` has no labels.
+fn labelled(measure: &CommandLine, node: &str) -> Vec<String> {
+    let mut words: Vec<String> = measure.words().iter().map(|word| yaml(word)).collect();
+    if let Some(at) = measure.words().iter().position(|word| word == "--quiet") {
+        words.insert(at, yaml(&format!("--label={NODE_LABEL}={node}")));
+    }
+    words
 }
 
 #[cfg(test)]
@@ -241,6 +251,8 @@ mod tests {
             command_for_record("nodegauge", &sweep, "-").to_string(),
             "nodegauge sweep policy=0-5 --quiet --no-save --json - -- ./solver x"
         );
+        let kubernetes = lines(FleetTool::K8s);
+        assert!(kubernetes.contains("\"--label=node=n04\", \"--quiet\""), "{kubernetes}");
         let ansible = lines(FleetTool::Ansible);
         assert!(ansible.contains("-i n01,n02,n04,"), "{ansible}");
         assert!(

@@ -251,6 +251,24 @@ fn unreadable_files_of_a_folder_are_reported_by_node_name() {
 }
 
 #[test]
+fn messages_that_the_journal_left_out_are_named() {
+    let text = record("n2", 3e9).to_string();
+    let bytes = json!({"_HOSTNAME": "n2", "MESSAGE": text.as_bytes()});
+    let omitted = json!({"_HOSTNAME": "n1", "MESSAGE": null});
+    let found = read(&format!("{omitted}\n{bytes}\n"));
+    assert_eq!(hosts(&found), [("n2", 3e9)]);
+    let reasons = reasons(&found);
+    assert!(reasons[0].starts_with("n1: journalctl left out a message"), "{reasons:?}");
+}
+
+#[test]
+fn label_of_the_node_precedes_the_host_name_of_a_container() {
+    let mut of_pod = record("nodegauge-0", 3e9);
+    of_pod["labels"] = json!({"node": "n17"});
+    assert_eq!(hosts(&read(&of_pod.to_string())), [("n17", 3e9)]);
+}
+
+#[test]
 fn logs_next_to_records_give_reasons_for_missing_records() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| {

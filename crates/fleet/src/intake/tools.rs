@@ -180,20 +180,41 @@ fn inline_result(line: &str) -> Option<(&str, Option<&str>)> {
     Some((node, Some(reason)))
 }
 
-/// Returns the messages of each host in the journal's JSON (`journalctl -o json`).
+/// Reason why a message of the journal is missing (`journalctl(1)`, `--output=json`).
+const OMITTED_MESSAGE: &str =
+    "journalctl left out a message of more than 4096 bytes: use journalctl -o json --all";
+
+/// Returns the text of a message in the journal's JSON: a string, or an array of bytes if the message has other
+/// characters. Returns `None` for a message that `journalctl` left out because of its length.
+fn journal_message(message: &Value) -> Option<String> {
+    match message {
+        Value::String(text) => Some(text.clone()),
+        Value::Array(numbers) => {
+            let byte = |number: &Value| u8::try_from(number.as_u64()?).ok();
+            let bytes: Option<Vec<u8>> = numbers.iter().map(byte).collect();
+            Some(String::from_utf8_lossy(&bytes?).into_owned())
+        }
+        _ => None,
+    }
+}
+
+/// Returns the messages of each host in the journal's JSON (`journalctl -o json --all`).
 fn journal_objects(text: &str) -> Option<Vec<NodeOutput>> {
     if !text.contains("\"MESSAGE\"") || !text.contains("\"_HOSTNAME\"") {
         return None;
     }
-    let mut messages: Vec<(String, String)> = Vec::new();
+    let mut messages: Vec<(String, Option<String>)> = Vec::new();
     for line in text.lines() {
         let Ok(entry) = serde_json::from_str::<Value>(line) else { continue };
-        let of = |key: &str| entry.get(key).and_then(Value::as_str).map(str::to_owned);
-        messages.extend(of("_HOSTNAME").zip(of("MESSAGE")));
+        let host = entry.get("_HOSTNAME").and_then(Value::as_str).map(str::to_owned);
+        messages.extend(host.zip(entry.get("MESSAGE").map(journal_message)));
     }
     let parts = group_by_key(messages, |(node, _)| node.clone()).into_iter().map(|(node, own)| {
-        let own: Vec<String> = own.into_iter().map(|(_, message)| message).collect();
-        NodeOutput { node, content: own.join("\n"), failure: None }
+        let is_cut = own.iter().any(|(_, message)| message.is_none());
+        let own: Vec<String> = own.into_iter().filter_map(|(_, message)| message).collect();
+        let has_record = own.iter().any(|message| message.contains('{'));
+        let failure = (is_cut && !has_record).then(|| OMITTED_MESSAGE.to_owned());
+        NodeOutput { node, content: own.join("\n"), failure }
     });
     let parts: Vec<NodeOutput> = parts.collect();
     (!parts.is_empty()).then_some(parts)
