@@ -237,7 +237,7 @@ fn files_that_are_not_programs_are_refused() {
             "./text: the program is not executable\nhint: give the path of fio",
         ),
         (&["io", "--iozone", "."], ".: program not found\n"),
-        (&["hpl", "--xhpl", "./text"], "there is no program \"./text\"\n"),
+        (&["hpl", "--xhpl", "./text"], "./text is not executable\nhint: chmod +x ./text"),
         (&["hpl", "--blas", "./text"], "cannot load "),
         (&["mpi", "--osu", "."], "no OSU program (osu_latency"),
     ] {

@@ -10,7 +10,7 @@ use nodegauge_kernels::Element;
 use nodegauge_measure::record::{Category, Measurement};
 use nodegauge_measure::{Failure, Notice, NoticeId};
 use nodegauge_toolchain::program::{self, ProgramJob};
-use nodegauge_toolchain::{CommandLine, ToolchainError, find_program, with_path_hint};
+use nodegauge_toolchain::{CommandLine, ToolchainError, required_program};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -33,11 +33,8 @@ impl UsersProgram {
     /// # Errors
     /// Fails if the program is not found.
     pub fn find(path: &Path, what: &str) -> Result<Self, Failure> {
-        let path = find_program(path).ok_or_else(|| {
-            let hint = format!("give the path of your build of {what}");
-            Failure::missing(format!("there is no program {}", path.display()))
-                .hint(with_path_hint(path, &hint))
-        })?;
+        let hint = format!("give the path of your build of {what}");
+        let path = required_program(path, &hint)?;
         Ok(Self { path })
     }
 

@@ -36,5 +36,6 @@ pub use quote::{
 };
 pub use scratch::{ProgramReach, ScratchFolder, unused_folder_reasons};
 pub use search::{
-    find_program, is_path, link_chain, skipped_folder_notices, which, with_path_hint,
+    find_program, is_path, link_chain, required_program, skipped_folder_notices, which,
+    with_path_hint,
 };

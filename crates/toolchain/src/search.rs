@@ -1,5 +1,6 @@
 //! Search for programs and folders, by search paths and by patterns of paths.
 
+use nodegauge_measure::{Failure, legible};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -40,6 +41,25 @@ pub fn with_path_hint(named: impl AsRef<Path>, hint: &str) -> String {
         return hint.to_owned();
     }
     format!("{hint}; ./{} is the file in the current folder", named.display())
+}
+
+/// Returns the absolute path of a program, as [`find_program`] does.
+///
+/// # Errors
+/// Fails if `named` is not a program; the message states whether it is a folder, a file that is not executable, or
+/// missing. `hint` states what to give instead.
+pub fn required_program(named: &Path, hint: &str) -> Result<PathBuf, Failure> {
+    find_program(named).ok_or_else(|| {
+        let shown = legible::path(named);
+        if is_path(named) && named.is_dir() {
+            return Failure::missing(format!("{shown} is a folder, not a program")).hint(hint);
+        }
+        if is_path(named) && named.is_file() {
+            return Failure::missing(format!("{shown} is not executable"))
+                .hint(format!("chmod +x {shown}, if it is a program"));
+        }
+        Failure::missing(format!("there is no program {shown}")).hint(with_path_hint(named, hint))
+    })
 }
 
 /// Returns the absolute folders of a search path. Relative elements (`.`, empty and others) are skipped: they
@@ -149,6 +169,24 @@ fn entries_between(folder: &Path, before: &str, after: &str) -> Vec<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn folders_and_files_without_permission_are_not_missing_programs() {
+        let root = tempfile::tempdir().unwrap();
+        let file = root.path().join("solver");
+        std::fs::write(&file, "#!/bin/sh\n").unwrap();
+        let refused =
+            |path: &Path| required_program(path, "give its path").unwrap_err().single_line();
+        assert!(refused(root.path()).ends_with("is a folder, not a program; give its path"));
+        assert!(
+            refused(&file).contains("solver is not executable; chmod +x"),
+            "{}",
+            refused(&file)
+        );
+        let absent = refused(&root.path().join("absent"));
+        assert!(absent.starts_with("there is no program /"), "{absent}");
+        assert!(required_program(Path::new("sh"), "").is_ok());
+    }
 
     #[test]
     fn paths_that_match_a_pattern_are_listed_newest_first() {

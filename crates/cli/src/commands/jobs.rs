@@ -18,7 +18,7 @@ use nodegauge_placement::LauncherJob;
 use nodegauge_team::host_ranks;
 use nodegauge_team::hosts::Hosts;
 use nodegauge_toolchain::program::{ProgramJob, run_with_listener};
-use nodegauge_toolchain::{ChildEnd, CommandLine, KillReason, find_program, with_path_hint};
+use nodegauge_toolchain::{ChildEnd, CommandLine, KillReason, required_program};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -131,13 +131,8 @@ impl<'a> WhereRun<'a> {
 
     /// Runs a program and reads its processes while it runs.
     fn read_program(&self, name: &str, arguments: &[String]) -> Result<JobHost, Failure> {
-        let path = Path::new(name);
-        if find_program(path).is_none() {
-            let hint =
-                "give the program and its arguments after --, e.g. nodegauge where -- ./solver";
-            return Err(Failure::missing(format!("there is no program {path:?}"))
-                .hint(with_path_hint(path, hint)));
-        }
+        let hint = "give the program and its arguments after --, e.g. nodegauge where -- ./solver";
+        required_program(Path::new(name), hint)?;
         let command = CommandLine::new(name.to_owned(), arguments.to_vec());
         let mut job = ProgramJob::new(command, NO_LIMIT);
         job.output_limit = u64::MAX;

@@ -9,7 +9,7 @@ use crate::session::{self, HostsRun, StdoutContent};
 use nodegauge_curves::{Curve, CurveGauge, CurveOptions, CurvePlan, hwloc_xml};
 use nodegauge_gauge::{MeasuredNode, PlannedRun};
 use nodegauge_measure::Fraction;
-use nodegauge_toolchain::{CommandLine, find_program, with_path_hint};
+use nodegauge_toolchain::{CommandLine, required_program};
 use std::path::Path;
 
 pub(crate) fn execute(command: &MemoryCommand) -> Result<Exit, Failure> {
@@ -32,12 +32,8 @@ pub(crate) fn execute(command: &MemoryCommand) -> Result<Exit, Failure> {
 /// Fails if the program does not exist.
 fn named_program(words: &[String]) -> Result<Option<CommandLine>, Failure> {
     let Some((name, arguments)) = words.split_first() else { return Ok(None) };
-    let path = Path::new(name);
-    if find_program(path).is_none() {
-        let hint = "give the program and its arguments after --, e.g. nodegauge memory curves -- ./solver input";
-        return Err(Failure::missing(format!("there is no program {path:?}"))
-            .hint(with_path_hint(path, hint)));
-    }
+    let hint = "give the program and its arguments after --, e.g. nodegauge memory curves -- ./solver input";
+    required_program(Path::new(name), hint)?;
     Ok(Some(CommandLine::new(name.clone(), arguments.to_vec())))
 }
 

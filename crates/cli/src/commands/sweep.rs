@@ -11,7 +11,7 @@ use nodegauge_programs::{
     fastest_command,
 };
 use nodegauge_toolchain::mpi::MpiProgram;
-use nodegauge_toolchain::{CommandLine, find_program, with_path_hint};
+use nodegauge_toolchain::{CommandLine, required_program};
 use std::path::Path;
 
 /// Value of `--launcher` for ranks without MPI.
@@ -30,10 +30,7 @@ pub(crate) fn execute(args: &SweepArgs) -> Result<Exit, Failure> {
     };
     let (name, arguments) = args.program.split_first().ok_or_else(|| Failure::usage(HINT))?;
     let path = Path::new(name);
-    if find_program(path).is_none() {
-        return Err(Failure::missing(format!("there is no program {path:?}"))
-            .hint(with_path_hint(path, HINT)));
-    }
+    required_program(path, HINT)?;
     let site = session::this_node(common)?;
     let job =
         JobPlacementOptions { process: args.placement.options(), ranks: args.ranks.options() };

@@ -1,7 +1,7 @@
 //! Compiled MPI programs whose ranks are placed on this node according to a plan, or on several hosts.
 
 use super::{HostRanks, LauncherKind, MpiLauncher, launcher_for, required_mpi_library};
-use crate::{CommandLine, find_program, with_path_hint};
+use crate::{CommandLine, required_program};
 use nodegauge_machine::Topology;
 use nodegauge_measure::{Failure, FailureKind};
 use nodegauge_os::is_root;
@@ -34,10 +34,7 @@ impl MpiProgram {
         allow_root: bool,
         hint: &str,
     ) -> Result<Self, Failure> {
-        let path = find_program(program).ok_or_else(|| {
-            Failure::missing(format!("there is no program {program:?}"))
-                .hint(with_path_hint(program, hint))
-        })?;
+        let path = required_program(program, hint)?;
         let library = required_mpi_library(&path);
         let launcher = launcher_for(&path, library.as_ref(), launcher, &|| false)
             .map_err(|failure| failure.kind(FailureKind::Missing))?;
