@@ -271,9 +271,13 @@ impl CheckedExpectation {
 
     /// Returns the message for the user: one line, and a second line with a hint if there is a remedy.
     pub fn in_words(&self, expectation: &Expectation) -> String {
-        Failure::unmet(self.sentence(expectation))
-            .hint_if(self.hint().map(str::to_owned))
-            .to_string()
+        self.failure(expectation, "").to_string()
+    }
+
+    /// Returns the result as a failure, with a hint if there is a remedy. The message begins with `run`.
+    pub fn failure(&self, expectation: &Expectation, run: &str) -> Failure {
+        let text = format!("{run}{}", self.sentence(expectation));
+        Failure::unmet(text).hint_if(self.hint().map(str::to_owned))
     }
 
     /// Returns the remedy, if there is one.

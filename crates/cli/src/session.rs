@@ -575,12 +575,12 @@ pub(crate) fn report_unmet_conditions(
     let registry = gauges::registry();
     for expectation in &conditions.expect {
         let verdict = expectation.check(&record.measurements, conditions.accept_suspect, registry);
-        let words = format!("{run}{}", verdict.in_words(expectation));
+        let failure = verdict.failure(expectation, run);
         if !verdict.is_met() {
             any = true;
-            output::print_error_line(&legible::escape_controls(&words));
+            output::print_failure(&failure);
         } else if verbose {
-            output::print_note(&words);
+            output::print_note(&failure.message);
         }
     }
     match &conditions.reference {
