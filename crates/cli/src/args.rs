@@ -525,7 +525,7 @@ pub(crate) struct ConditionArgs {
     ///
     /// [GAUGE.|TEST.]NAME, then >=, <=, > or <, and a value with its unit, or % of the known limit. @SIZE selects the
     /// figures of one message, block or array size; without it, all figures of this name must meet the condition. A
-    /// name, unit or limit that the command cannot produce is reported before the measurement. A suspect figure meets
+    /// name, unit or limit that no figure of the command has is reported before the measurement. A suspect figure meets
     /// no condition unless --accept-suspect is given. Examples: --expect 'triad>=75%', --expect 'latency<2us@8B',
     /// --expect 'mpi.bw>=10GB/s@1MiB', --expect 'io.random_read>=1GB/s@4KiB', --expect 'hpl.rating>=80%'
     #[arg(long, value_name = "CONDITION", help_heading = "Output")]
@@ -687,20 +687,30 @@ pub(crate) fn command() -> clap::Command {
 /// Returns the definition of the command line. Documents such as the man page are generated from it, too.
 pub(crate) fn definition() -> clap::Command {
     let command = Args::command()
-        .mut_subcommand("explain", with_one_team)
-        .mut_subcommand("roofline", with_one_team)
+        .mut_subcommand("explain", without_published_figures)
+        .mut_subcommand("roofline", without_published_figures)
         .mut_subcommand("report", with_trend_filters);
+    let mut command =
+        command.mut_subcommand("memory", |memory| memory.mut_subcommands(with_one_team));
+    for name in ["explain", "roofline", "hpl", "noise"] {
+        command = command.mut_subcommand(name, with_one_team);
+    }
     examples::with_short_help_end(tree::sort_options(summary::hide_details(command)))
 }
 
-/// Changes the help of `explain` and `roofline`, which accept a single number of threads, and for which no figures are
-/// published.
+/// Changes the help of a command that accepts a single number of threads.
 fn with_one_team(command: clap::Command) -> clap::Command {
-    command
-        .mut_arg("threads", |threads| {
-            threads.help("Threads [default: one per core]").value_name("N")
-        })
-        .mut_arg("against", |against| against.hide(true))
+    if command.get_arguments().all(|arg| arg.get_id() != "threads") {
+        return command;
+    }
+    command.mut_arg("threads", |threads| {
+        threads.help("Threads [default: one per core]").value_name("N")
+    })
+}
+
+/// Hides `--against` of a command for which no figures are published.
+fn without_published_figures(command: clap::Command) -> clap::Command {
+    command.mut_arg("against", |against| against.hide(true))
 }
 
 /// Makes the options that select the runs of `report --trend` require `--trend`.
@@ -751,6 +761,22 @@ mod tests {
             assert_eq!(left(words), None, "{words}");
         }
         assert_eq!(left("stream --budget 9 --exceed-budget"), None);
+    }
+
+    #[test]
+    fn commands_with_a_single_team_do_not_offer_counts_to_sweep_over() {
+        let definition = definition();
+        let memory = definition.find_subcommand("memory").unwrap();
+        let others = ["hpl", "noise", "explain", "roofline"];
+        let others = others.map(|name| definition.find_subcommand(name).unwrap());
+        let mut examined = 0;
+        for command in memory.get_subcommands().chain(others) {
+            let threads = command.get_arguments().find(|arg| arg.get_id() == "threads");
+            let Some(help) = threads.and_then(clap::Arg::get_help) else { continue };
+            assert!(!help.to_string().contains("sweep"), "{}: {help}", command.get_name());
+            examined += 1;
+        }
+        assert!(examined >= 10, "{examined}");
     }
 
     #[test]
