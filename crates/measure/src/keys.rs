@@ -32,7 +32,7 @@ pub enum Role {
 }
 
 /// Keys that have a column in CSV, in the order of the columns. New keys are added at the end.
-pub const COLUMNS: [&str; 50] = [
+pub const COLUMNS: [&str; 52] = [
     "threads",
     "bind",
     "array_bytes",
@@ -83,6 +83,8 @@ pub const COLUMNS: [&str; 50] = [
     "peer",
     "case",
     "directories",
+    "from_node",
+    "to_node",
 ];
 
 /// One key of a configuration.
