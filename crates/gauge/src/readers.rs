@@ -395,7 +395,9 @@ fn read_run(
     context: &ReadContext<'_>,
 ) -> ParsedRun {
     let FoundRun { line, rank, .. } = *part.run;
-    let text = part.text.as_str();
+    let plain = text::without_colours(&part.text);
+    let plain = text::without_indentation(&plain);
+    let text = plain.as_ref();
     let printed = read_figures(reader, text, context).map_err(|unread| {
         if part.is_overlong {
             let cause =
@@ -428,6 +430,12 @@ fn read_figures(
         if run.measurements.is_empty() {
             return Err(RefusedOutput::from("it contains no figures".to_owned()));
         }
+        if reader.last_phase().is_none() && run.truncation_reason().is_none() && may_be_cut(text) {
+            let reason = format!("the last line has no line end: {}", printed::TRUNCATION_REASON);
+            for measurement in &mut run.measurements {
+                measurement.validity.mark_suspect(reason.clone());
+            }
+        }
         for measurement in &mut run.measurements {
             if measurement.value.is_some_and(|value| !printed::can_be_figure(value)) {
                 let missing =
@@ -436,6 +444,15 @@ fn read_figures(
             }
         }
         Ok(run)
+    })
+}
+
+/// True if the last line of a text has no line end, and may be an incomplete row of a table. The end of a JSON document
+/// is complete without a line end.
+fn may_be_cut(text: &str) -> bool {
+    printed::unterminated_line(text).is_some_and(|line| {
+        let has_digit = line.bytes().any(|byte| byte.is_ascii_digit());
+        has_digit && !line.trim_end().ends_with(['}', ']'])
     })
 }
 

@@ -2,7 +2,7 @@
 
 use nodegauge_gauge::outputs::{MEMORY, OutputFigure, OutputFigures};
 use nodegauge_gauge::readers::text::{
-    agree_within, lines, parse_number, rounding_error, unreadable_line_message, without_colours,
+    agree_within, lines, parse_number, rounding_error, unreadable_line_message,
 };
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RefusedOutput, RunMark};
 use nodegauge_measure::Unit;
@@ -30,7 +30,7 @@ impl Reader for CoreToCore {
     }
 
     fn first_characters(&self) -> &'static str {
-        "N\u{1b}"
+        "N"
     }
 
     fn mark(&self, line: &str) -> Option<RunMark> {
@@ -38,7 +38,7 @@ impl Reader for CoreToCore {
     }
 
     fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, RefusedOutput> {
-        Ok(figures(&without_colours(text))?)
+        Ok(figures(text)?)
     }
 }
 

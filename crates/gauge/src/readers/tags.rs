@@ -1,5 +1,6 @@
-//! Prefixes that launchers add to each line of a rank: `[1,0]<stdout>:` of Open MPI 4 (`--tag-output`),
-//! `[prterun-n1-7@1,0]<stdout>: ` of Open MPI 5 (`--output tag`), `[0] ` of MPICH (`-prepend-rank`), and `0: ` of Slurm
+//! Prefixes that launchers add to each line of a rank: `[1,0]<stdout>:` of Open MPI 4 (`--tag-output`), after the time
+//! of the line with `--timestamp-output`; `[prterun-n1-7@1,0]<stdout>: ` of Open MPI 5 (`--output tag`), with
+//! `[n1:7]` before `<stdout>` for `--output tag-detailed`; `[0] ` of MPICH (`-prepend-rank`); and `0: ` of Slurm
 //! (`srun --label`).
 
 use std::collections::BTreeMap;
@@ -66,9 +67,19 @@ fn number(word: &str) -> Option<u32> {
     word.parse().ok().filter(|_| is_number)
 }
 
-/// Parses `[1,0]<stdout>:` and `[job@1,0]<stdout>: `, optionally with the host as in `[1,0]<stdout>n1: `.
+/// Parses `[1,0]<stdout>:` and `[job@1,0]<stdout>: `, optionally with the host as in `[1,0]<stdout>n1: ` or
+/// `[job@1,0][n1:7]<stdout>: `, and optionally after a time.
 fn open_mpi(line: &str) -> Option<RankLine<'_>> {
-    let (inside, rest) = line.strip_prefix('[')?.split_once(']')?;
+    let (time, tagged) = line.split_once('[')?;
+    if !time.is_empty() && !is_time(time) {
+        return None;
+    }
+    let (inside, behind_rank) = tagged.split_once(']')?;
+    let process = behind_rank.strip_prefix('[').and_then(|process| process.split_once(']'));
+    let (named_host, rest) = match process {
+        Some((process, rest)) => (process.rsplit_once(':')?.0, rest),
+        None => ("", behind_rank),
+    };
     let job_and_rank = inside.rsplit_once('@').map_or(inside, |(_, numbers)| numbers);
     let (job, rank) = job_and_rank.split_once(',')?;
     number(job)?;
@@ -76,12 +87,22 @@ fn open_mpi(line: &str) -> Option<RankLine<'_>> {
     let (stream, behind) = rest.strip_prefix('<')?.split_once('>')?;
     ["stdout", "stderr", "stddiag"].contains(&stream).then_some(())?;
     let (host, text) = behind.split_once(':')?;
+    let host = if host.is_empty() { named_host } else { host };
     let is_host = host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte));
     let host = if is_host { host } else { "" };
     // Open MPI 5 adds a space after the colon.
     let is_5 = inside.contains('@');
     let own = if is_5 { text.strip_prefix(' ').unwrap_or(text) } else { text };
     Some(RankLine { rank, host, line: own })
+}
+
+/// True for a time as `ctime` writes it: `Tue Nov 29 17:00:00 2026`.
+fn is_time(text: &str) -> bool {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let [_, _, day, time, year] = words.as_slice() else { return false };
+    let is_clock =
+        time.split(':').count() == 3 && time.split(':').all(|part| number(part).is_some());
+    is_clock && number(day).is_some() && number(year).is_some()
 }
 
 /// Parses `[0] `.
@@ -109,6 +130,8 @@ mod tests {
             ("[1,0]<stdout>:Copy: 1", 0, "Copy: 1"),
             ("[prterun-n1-7@1,12]<stdout>:  Copy: 1", 12, " Copy: 1"),
             ("[1,3]<stderr>n07:warning", 3, "warning"),
+            ("[prterun-n1-7@1,2][n1:4242]<stdout>: Copy: 1", 2, "Copy: 1"),
+            ("Tue Nov 29 17:00:00 2026[1,4]<stdout>:Copy: 1", 4, "Copy: 1"),
             ("[2] # OSU", 2, "# OSU"),
             (" 1: {", 1, "{"),
             ("3:", 3, ""),
@@ -116,7 +139,7 @@ mod tests {
             let found = TAGS.into_iter().find_map(|tag| tag(text)).unwrap();
             assert_eq!((found.rank, found.line), (rank, line), "{text}");
         }
-        for text in ["Copy:  1", "[n1] x", "10:20 x", "[1,0] x", "1 2"] {
+        for text in ["Copy:  1", "[n1] x", "10:20 x", "[1,0] x", "1 2", "see [1,0]<stdout>:x"] {
             let is_tagged = text != "10:20 x" && TAGS.into_iter().any(|tag| tag(text).is_some());
             assert!(!is_tagged, "{text}");
         }
