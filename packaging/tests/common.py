@@ -19,7 +19,11 @@ VERSION = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package
 NAME = f"nodegauge-{VERSION}"
 FILE = FILES / f"{NAME}-x86_64-linux"
 ARCHIVE = FILES / f"{NAME}-x86_64-linux.tar.gz"
-WHEEL = FILES / f"{NAME}-py3-none-manylinux_2_28_x86_64.whl"
+#: Version of the wheel, e.g. 1.0.0rc1 for 1.0.0-rc.1.
+PYTHON_VERSION = subprocess.run(
+    [ROOT / "scripts/python-version", VERSION], capture_output=True, text=True, check=True
+).stdout.strip()
+WHEEL = FILES / f"nodegauge-{PYTHON_VERSION}-py3-none-manylinux_2_28_x86_64.whl"
 #: Command of each recipe that shows that the program works.
 FIGURE = ["stream", "--samples", "3", "--size", "4MiB", "--no-save", "--threads", "1"]
 #: Environment of tools: only the path of the caller.

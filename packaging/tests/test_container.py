@@ -1,23 +1,24 @@
-"""The image of the Containerfile contains only the file and glibc."""
+"""The image of the Containerfile contains only the file, glibc and the texts of their licences."""
 
 import json
 import re
+import shutil
 import subprocess
 import time
 import unittest
 from pathlib import Path
 
-from common import FIGURE, FILE, NAME, ROOT, VERSION, PackageTest, program
+from common import FIGURE, FILE, NAME, ROOT, VERSION, PackageTest, digest, program
 
 #: Maximum size of the image.
 MAX_MB = 25
 
 
 class Container(PackageTest):
-    def buildah(self, *words, **variables):
+    def buildah(self, *words, **more):
         return self.run_in(
             program("buildah", "buildah"), "--root", self.work / "storage", "--runroot", self.work / "run",
-            "--storage-driver", "vfs", *words, **variables,
+            "--storage-driver", "vfs", *words, **more,
         )
 
     def base(self):
@@ -34,6 +35,14 @@ class Container(PackageTest):
             (folder / place / name).chmod(0o755)
         (folder / "tmp").mkdir()
         (folder / "tmp").chmod(0o1777)
+        (folder / "usr/share/doc/libc6").mkdir(parents=True)
+        (folder / "usr/share/doc/libc6/copyright").write_text("The GNU C Library is under the LGPL.\n")
+        # Tools of the build.
+        busybox = Path(program("busybox", "busybox-static"))
+        (folder / "bin").mkdir()
+        shutil.copy(busybox, folder / "bin/busybox")
+        for tool in ("sh", "sha256sum", "chmod", "mkdir", "cp"):
+            (folder / "bin" / tool).symlink_to("busybox")
         self.buildah("copy", container, folder, "/")
         self.buildah("commit", container, "localhost/base")
         return "localhost/base"
@@ -41,11 +50,13 @@ class Container(PackageTest):
     def test_image_is_small_and_measures(self):
         program("buildah", "buildah")
         context = self.recipes() / "container"
+        # A downloaded file cannot be executed.
         (context / FILE.name).write_bytes(FILE.read_bytes())
-        (context / FILE.name).chmod(0o755)
+        (context / FILE.name).chmod(0o644)
         base = self.base()
         started = time.monotonic()
-        self.buildah("build", "--isolation", "chroot", "--build-arg", f"BASE={base}", "-t", "nodegauge", context)
+        build = ("build", "--isolation", "chroot", "--build-arg", f"BASE={base}")
+        self.buildah(*build, "-t", "nodegauge", context)
         description = json.loads(self.buildah("inspect", "--type", "image", "nodegauge"))["OCIv1"]
         self.assertEqual(description["config"]["Entrypoint"], ["/usr/bin/nodegauge"])
         self.assertEqual(description["config"]["Labels"]["org.opencontainers.image.version"], VERSION)
@@ -56,9 +67,20 @@ class Container(PackageTest):
         self.assertLess(size, MAX_MB * 1_000_000, sorted((path.stat().st_size, path.name) for path in files))
         self.assert_figure(self.run_in("chroot", root, "/usr/bin/nodegauge", *FIGURE))
         self.report(started)
-        # Another user can write only to /tmp.
-        other = self.run_in("chroot", "--userspec=65534:65534", root, "/usr/bin/nodegauge", *FIGURE, HOME="/tmp")
+        # Another user can write only to /tmp, and saves the history there.
+        self.assertEqual(oct((Path(root) / "tmp").stat().st_mode & 0o7777), "0o1777")
+        saving = [word for word in FIGURE if word != "--no-save"]
+        user = ("chroot", "--userspec=65534:65534", root)
+        other = self.run_in(*user, "/usr/bin/nodegauge", *saving, HOME="/tmp")
         self.assert_figure(other)
+        self.assertIn("triad", self.run_in(*user, "/usr/bin/nodegauge", "history", "list", HOME="/tmp"))
+        for text in ("nodegauge/LICENSE", "nodegauge/third-party.txt", "libc6/copyright"):
+            path = Path(root) / "usr/share/doc" / text
+            self.assertTrue(path.stat().st_size > 0 and path.stat().st_mode & 0o004, text)
+        # Another file is refused.
+        with (context / FILE.name).open("ab") as file:
+            file.write(b"x")
+        self.assertIn("FAILED", self.buildah(*build, context, succeeds=False))
 
     def test_definition_of_apptainer_has_its_sections(self):
         text = (self.recipes() / "container/nodegauge.def").read_text()
@@ -66,6 +88,9 @@ class Container(PackageTest):
         sections = re.findall(r"(?m)^%(\w+)", text)
         self.assertEqual(sections, ["files", "post", "runscript", "test", "labels", "help"])
         self.assertIn(f"{NAME}-x86_64-linux /usr/bin/nodegauge", text)
+        self.assertIn(f'echo "{digest(FILE)}  /usr/bin/nodegauge" | sha256sum -c -', text)
+        for licence in ("LICENSE", "third-party.txt"):
+            self.assertIn(f"    {licence} /usr/share/doc/nodegauge/{licence}\n", text)
         for section in ("post", "runscript", "test"):
             script = re.search(rf"(?ms)^%{section}\n(.*?)(?=^%|\Z)", text)[1]
             self.run_in("sh", "-n", "-c", script)

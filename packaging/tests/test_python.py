@@ -36,6 +36,62 @@ for wrong, error in ((["*.nothing"], FileNotFoundError), ([nodegauge.__file__], 
     else:
         raise AssertionError(wrong)
 """
+#: Script that reads files that are unusual or broken.
+FILES_READ = """
+import json, pickle, sys, nodegauge
+from pathlib import Path
+record = json.loads(Path(sys.argv[1]).read_text())
+record["labels"] = {"note": "one\\u2028two\\u0085three\\u2029four"}
+lines = "\\n".join(json.dumps(record, ensure_ascii=False) for _ in range(2)) + "\\n"
+Path("breaks.jsonl").write_text(lines, encoding="utf-8")
+assert len(nodegauge.read("breaks.jsonl")) == 2
+Path("mark.json").write_text(json.dumps(record), encoding="utf-8-sig")
+assert nodegauge.read("mark.json") == [record]
+Path("windows.jsonl").write_bytes(lines.replace("\\n", "\\r\\n").encode())
+assert len(nodegauge.read("windows.jsonl")) == 2
+broken = {
+    "latin.json": b'{"schema": "\\xe4"}',
+    "cut.json": json.dumps(record).encode()[:-9],
+    "other.json": b"[1, 2]",
+    "none.json": json.dumps({**record, "measurements": None}).encode(),
+    "text.json": json.dumps({**record, "measurements": ["triad"]}).encode(),
+    "config.json": json.dumps({**record, "measurements": [{**record["measurements"][0], "config": 3}]}).encode(),
+    "deep.json": b"[" * 100_000,
+}
+for name, content in broken.items():
+    Path(name).write_bytes(content)
+    try:
+        nodegauge.load(name, frame="rows")
+    except nodegauge.RecordError as error:
+        assert isinstance(error, ValueError) and name in str(error), error
+    else:
+        raise AssertionError(name)
+error = pickle.loads(pickle.dumps(nodegauge.ProgramError(["stream"], 2, "error: no\\n")))
+assert (str(error), error.returncode, error.arguments) == ("error: no", 2, ["stream"]), vars(error)
+"""
+#: Script that ends a program after a time.
+TIMEOUT = """
+import subprocess, sys, time, nodegauge, nodegauge._program
+nodegauge._program.GRACE = 0.5
+for ends, name in ((True, "polite"), (False, "deaf")):
+    started = time.monotonic()
+    try:
+        nodegauge.run([name], timeout=1)
+    except subprocess.TimeoutExpired as expired:
+        assert expired.stdout == "started\\n" + ("ended\\n" if ends else ""), expired.stdout
+        assert time.monotonic() - started < 30
+    else:
+        raise AssertionError(name)
+"""
+#: Program that does not end by itself, or not even by SIGTERM.
+ENDLESS = """#!/bin/sh
+case $1 in
+    polite) trap 'echo ended; exit 143' TERM ;;
+    *) trap '' TERM ;;
+esac
+echo started
+while :; do sleep 0.1 >/dev/null 2>&1; done
+"""
 #: Script that runs the program in the package.
 MEASURES = """
 import sys, nodegauge
@@ -53,6 +109,10 @@ else:
     raise AssertionError
 assert nodegauge.run(["report", "latest", "--format", "md"], record=False).stdout
 assert nodegauge.program().startswith(sys.argv[-1]), nodegauge.program()
+fast = [*sys.argv[1:-1], "--no-save"]
+for more in (["--csv", "figures.csv"], ["--json", "own.json"], ["--json=own.json"], ["--json", "-"], ["--quiet", "--json"]):
+    assert nodegauge.run([*fast, *more]).record["measurements"], more
+assert nodegauge.run(["places"]).record is None
 """
 FRAMES = """
 import sys, nodegauge
@@ -63,6 +123,45 @@ best = pandas[pandas.validity != "invalid"].groupby(["test", "name"])["value"].m
 assert best["stream", "triad"] > 1e9
 polars = nodegauge.load(golden, frame="polars")
 assert polars.height == len(pandas) == len(nodegauge.load(golden, frame="rows"))
+assert str(pandas["started"].dtype).endswith(", UTC]"), pandas["started"].dtype
+assert str(polars["started"].dtype).startswith("Datetime") and polars["started"].dtype.time_zone == "UTC"
+assert polars["started"].to_list() == [time.to_pydatetime() for time in pandas["started"]]
+for empty in (nodegauge.frame_of([], "pandas"), nodegauge.frame_of([], "polars")):
+    assert len(empty) == 0 and {"name", "value", "started"} <= set(empty.columns), empty
+    assert "UTC" in str(empty["started"].dtype), empty["started"].dtype
+"""
+
+
+#: Script that names the figures of every golden record.
+NAMES = """
+import json, re, sys
+from pathlib import Path
+from nodegauge._names import names_of
+named = {}
+for path in sorted(Path(sys.argv[1]).glob("*/record.json")):
+    figures = json.loads(path.read_text())["measurements"]
+    names = names_of(figures)
+    assert len(set(names)) == len(names) == len(figures), path
+    assert all(re.fullmatch(r"[A-Za-z0-9_.+-]{1,120}", name) for name in names), names
+    # Values, samples and other observations of another run do not change the names.
+    for figure in figures:
+        figure["value"] = 1.0
+        figure["config"] = {key: value for key, value in figure["config"].items() if not isinstance(value, float)}
+    assert names_of(figures) == names, path
+    named[path.parent.name] = names
+assert named["stream"] == ["copy", "scale", "add", "triad"], named["stream"]
+for name, record in (
+    ("triad_n04", "stream-hosts"),
+    ("copy_threads_2_regular", "stream-sweep-two-axes"),
+    ("triad_compiled", "stream-sweep-compiler"),
+    ("rating_n_8000_nb_192", "hpl-xhpl-several"),
+    ("mbw_mr_8_same_cache_msg_per_s", "mpi-all"),
+    ("random_mix_262144_16384_cached_read_percent_30", "io-all-operations"),
+    ("latency_8_same_cache_Open_MPI_4.1.4", "mpi-two"),
+    ("triad_ranks_2_policy_3", "stream-sweep-ranks-policy"),
+):
+    assert name in named[record], named[record]
+assert [name for name in named["hpl"] if name == "rating"], named["hpl"]
 """
 
 
@@ -76,6 +175,7 @@ class Python(PackageTest):
 
     def check(self, python):
         self.run_in(python, "-c", PLAIN, GOLDEN)
+        self.run_in(python, "-c", FILES_READ, GOLDEN / "stream/record.json")
         saving = [word for word in FIGURE if word != "--no-save"]
         self.run_in(python, "-c", MEASURES, *saving, self.work)
         self.assertIn(VERSION, self.run_in(python, "-m", "nodegauge", "-V"))
@@ -104,6 +204,17 @@ class Python(PackageTest):
     def test_rows_become_data_frames(self):
         python = tools("pandas", "polars") / "python"
         self.run_in(python, "-c", FRAMES, GOLDEN, PYTHONPATH=MODULE.parent)
+
+    def test_program_ends_after_the_timeout(self):
+        folder = self.work / "bin"
+        folder.mkdir()
+        (folder / "nodegauge").write_text(ENDLESS)
+        (folder / "nodegauge").chmod(0o755)
+        path = f"{folder}:{self.environment['PATH']}"
+        self.run_in(sys.executable, "-c", TIMEOUT, PYTHONPATH=MODULE.parent, PATH=path)
+
+    def test_names_of_figures_are_unique_and_stable(self):
+        self.run_in(sys.executable, "-c", NAMES, GOLDEN, PYTHONPATH=MODULE.parent)
 
     def test_types_are_complete(self):
         mypy = tools("mypy") / "mypy"

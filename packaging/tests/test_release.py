@@ -7,8 +7,10 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
+import zipfile
 
-from common import ARCHIVE, FIGURE, FILE, FILES, NAME, ROOT, VERSION, WHEEL, PackageTest, digest
+from common import ARCHIVE, FIGURE, FILE, FILES, NAME, PYTHON_VERSION, ROOT, VERSION, WHEEL, PackageTest, digest
 
 HERE = ROOT / "packaging/tests"
 
@@ -76,6 +78,39 @@ class Documents(PackageTest):
                 self.assertNotIn(word, text, name)
 
 
+    def test_workflows_pin_actions_and_the_compiler(self):
+        github, gitlab = ((ROOT / name).read_text() for name in (".github/workflows/release.yml", ".gitlab-ci.yml"))
+        uses = re.findall(r"uses: (\S+)", github)
+        self.assertGreaterEqual(len(uses), 4)
+        for one in uses:
+            self.assertRegex(one, r"^[\w-]+/[\w-]+@[0-9a-f]{40}$")
+        images = [re.findall(r"\brust:(\S+)", text) for text in (github, gitlab)]
+        self.assertEqual(images[0], images[1])
+        oldest = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["rust-version"]
+        ((version, release),) = [image.split("-") for image in images[0]]
+        self.assertGreaterEqual([int(part) for part in version.split(".")], [int(part) for part in oldest.split(".")])
+        # hwloc is a source package of Debian 12.
+        self.assertEqual(release, "bookworm")
+
+    def test_only_the_job_that_builds_nothing_may_write(self):
+        text = (ROOT / ".github/workflows/release.yml").read_text()
+        self.assertIn("\npermissions: {}\n", text)
+        build, publish = text[text.index("\n  build:") :].split("\n  publish:")
+        self.assertNotIn(": write", build)
+        self.assertNotIn("./scripts", publish)
+        # `glab` is in the image of the job that makes the release, which has the files of the other job.
+        release = (ROOT / ".gitlab-ci.yml").read_text().split("\nrelease:\n")[1]
+        self.assertRegex(release, r"image: \S+gitlab-org/cli:")
+        self.assertIn("needs: [build]", release)
+        self.assertIn("glab release create", release)
+
+    def test_pre_releases_have_the_form_of_python(self):
+        forms = {"1.0.0": "1.0.0", "1.0.0-rc.1": "1.0.0rc1", "1.0.0-alpha.2": "1.0.0a2", "1.0.0-beta": "1.0.0b0"}
+        for version, expected in {**forms, "1.0.0-dev.3": "1.0.0.dev3"}.items():
+            self.assertEqual(self.run_in(ROOT / "scripts/python-version", version).strip(), expected)
+        self.run_in(ROOT / "scripts/python-version", "1.0.0-final", succeeds=False)
+
+
 class Upgrade(PackageTest):
     def test_history_and_records_of_the_first_version_are_read(self):
         for saved in sorted((HERE / "upgrade").glob("history-*.db.gz")):
@@ -106,18 +141,127 @@ class Upgrade(PackageTest):
         (old / "usr/bin/nodegauge-of-the-old-version").write_text("#!/bin/sh\n")
         self.run_in("dpkg-deb", "--root-owner-group", "-Znone", "-b", old, "old.deb")
         root = self.work / "root"
-        for folder in ("info", "updates"):
-            (root / "var/lib/dpkg" / folder).mkdir(parents=True)
-        state = subprocess.run(["dpkg-query", "--status", "libc6"], capture_output=True, text=True, check=True).stdout
-        (root / "var/lib/dpkg/status").write_text(state)
-        (root / "var/lib/dpkg/info/libc6:amd64.list").touch()
-        dpkg = ["dpkg", f"--root={root}", "--force-not-root", "--force-script-chrootless", "--log=/dev/null"]
+        dpkg = new_database(root)
         self.run_in(*dpkg, "--install", "old.deb")
         self.run_in(*dpkg, "--install", package)
         self.assertFalse((root / "usr/bin/nodegauge-of-the-old-version").exists())
         self.assertIn(VERSION, self.run_in(root / "usr/bin/nodegauge", "-V"))
         self.run_in(*dpkg, "--purge", "nodegauge")
         self.assertEqual([path for path in root.rglob("*nodegauge*")], [])
+
+
+class Prefix(PackageTest):
+    """Installation below a folder that others use too, and removal."""
+
+    def setUp(self):
+        super().setUp()
+        self.prefix = self.work / "prefix"
+        self.prefix.mkdir()
+
+    def limited(self, umask, *words):
+        """Runs a command with another umask."""
+        return self.run_in("sh", "-c", f'umask {umask}; exec "$@"', "sh", *words, folder=ROOT)
+
+    def modes(self, folder):
+        return {str(path.relative_to(folder)): oct(path.stat().st_mode & 0o7777) for path in folder.rglob("*")}
+
+    def unpack(self, umask="022"):
+        """Unpacks the archive by the command in the documentation."""
+        chapter = (ROOT / "docs/install.md").read_text()
+        (command,) = re.findall(r"`(tar -C /usr/local [^`]*)`", chapter)
+        self.assertTrue(command.endswith(f" {NAME}-x86_64-linux.tar.gz"), command)
+        words = command.replace("/usr/local", str(self.prefix)).replace(f"{NAME}-x86_64-linux.tar.gz", str(ARCHIVE)).split()
+        self.limited(umask, *words)
+
+    def test_installation_can_be_used_by_others_whatever_the_umask_is(self):
+        self.limited("077", ROOT / "scripts/install", FILE, self.prefix)
+        self.assertEqual(set(self.modes(self.prefix).values()), {"0o755", "0o644"})
+        unit = (self.prefix / "lib/systemd/system/nodegauge-check.service").read_text()
+        self.assertIn(f"\nExecStart={self.prefix}/bin/nodegauge check ", unit)
+
+    def test_archive_keeps_modes_of_folders_and_has_no_unit_with_a_wrong_path(self):
+        for folder in ("bin", "share", "share/man"):
+            (self.prefix / folder).mkdir()
+            (self.prefix / folder).chmod(0o2775)
+        self.prefix.chmod(0o2775)
+        before = self.modes(self.prefix)
+        self.unpack()
+        after = self.modes(self.prefix)
+        self.assertEqual({name: after[name] for name in before}, before)
+        self.assertEqual(oct(self.prefix.stat().st_mode & 0o7777), "0o2775")
+        # Nothing but bin and share is in the prefix.
+        self.assertEqual(sorted(path.name for path in self.prefix.iterdir()), ["bin", "share"])
+        self.run_in("sha256sum", "--quiet", "--check", "share/doc/nodegauge/SHA256SUMS", folder=self.prefix)
+        self.assertEqual([path for path in self.prefix.rglob("systemd")], [])
+
+    def test_removal_keeps_files_of_others(self):
+        self.unpack()
+        self.limited("022", ROOT / "scripts/install", FILE, self.prefix)
+        own = self.prefix / "share/doc/nodegauge/notes.txt"
+        own.write_text("a note of the site")
+        for _ in range(2):
+            self.run_in(ROOT / "scripts/install", "--remove", self.prefix)
+            self.assertEqual([path for path in self.prefix.rglob("*") if not path.is_dir()], [own])
+        own.unlink()
+        self.run_in(ROOT / "scripts/install", "--remove", self.prefix)
+        self.assertFalse((self.prefix / "share/doc/nodegauge").exists())
+
+
+class Removal(PackageTest):
+    """The Debian package and the RPM disable the timer, and have the texts of their licences."""
+
+    def setUp(self):
+        super().setUp()
+        if not shutil.which("dpkg-deb") or not shutil.which("rpm"):
+            self.skipTest("dpkg or rpm is not installed")
+
+    def test_timer_is_disabled_when_the_package_is_removed(self):
+        root = self.work / "root"
+        dpkg = new_database(root)
+        package = FILES / f"nodegauge_{VERSION}_amd64.deb"
+        self.run_in(*dpkg, "--install", package)
+        link = root / "etc/systemd/system/timers.target.wants/nodegauge-check.timer"
+        link.parent.mkdir(parents=True)
+        link.symlink_to("/usr/lib/systemd/system/nodegauge-check.timer")
+        # An upgrade leaves the timer as it is.
+        self.run_in(*dpkg, "--install", package)
+        self.assertTrue(link.is_symlink())
+        self.run_in(*dpkg, "--remove", "nodegauge")
+        self.assertFalse(link.is_symlink())
+        scripts = self.run_in("rpm", "-qp", "--scripts", FILES / f"nodegauge-{VERSION}-1.x86_64.rpm")
+        self.assertIn("systemctl disable --now nodegauge-check.timer", scripts)
+
+    def test_packages_have_the_texts_of_their_licences(self):
+        folder = self.work / "deb"
+        self.run_in("dpkg-deb", "-x", FILES / f"nodegauge_{VERSION}_amd64.deb", folder)
+        copyright = (folder / "usr/share/doc/nodegauge/copyright").read_text()
+        self.assertIn("License: Apache-2.0", copyright)
+        self.assertIn("third-party.txt", copyright)
+        self.assertTrue((folder / "usr/share/doc/nodegauge/third-party.txt").is_file())
+        # Only a project with an address has a home page.
+        control = self.run_in("dpkg-deb", "-f", FILES / f"nodegauge_{VERSION}_amd64.deb", "Homepage")
+        self.assertNotIn("example.org", control)
+        marked = self.run_in("rpm", "-qpL", FILES / f"nodegauge-{VERSION}-1.x86_64.rpm")
+        for name in ("LICENSE", "third-party.txt"):
+            self.assertIn(f"/usr/share/licenses/nodegauge/{name}\n", marked)
+        # The folder belongs to the package, so that it is removed too.
+        listed = self.run_in("rpm", "-qpl", FILES / f"nodegauge-{VERSION}-1.x86_64.rpm").splitlines()
+        self.assertIn("/usr/share/licenses/nodegauge", listed)
+        with zipfile.ZipFile(WHEEL) as wheel:
+            metadata = wheel.read(f"nodegauge-{PYTHON_VERSION}.dist-info/METADATA").decode()
+            for name in re.findall(r"(?m)^License-File: (.*)$", metadata):
+                self.assertIn(f"nodegauge-{PYTHON_VERSION}.dist-info/licenses/{name}", wheel.namelist())
+        self.assertEqual(metadata.count("\nLicense-File: "), 2)
+
+
+def new_database(root):
+    """Makes a package database with only glibc, and returns the command for it."""
+    for folder in ("info", "updates"):
+        (root / "var/lib/dpkg" / folder).mkdir(parents=True)
+    state = subprocess.run(["dpkg-query", "--status", "libc6"], capture_output=True, text=True, check=True).stdout
+    (root / "var/lib/dpkg/status").write_text(state)
+    (root / "var/lib/dpkg/info/libc6:amd64.list").touch()
+    return ["dpkg", f"--root={root}", "--force-not-root", "--force-script-chrootless", "--log=/dev/null"]
 
 
 class Missing(PackageTest):
@@ -144,6 +288,14 @@ class Missing(PackageTest):
         refused = self.run_in(*as_user, copy, *saving, HOME=home, succeeds=False)
         self.assertIn("--no-save", refused)
         self.assert_figure(self.run_in(*as_user, copy, *FIGURE, HOME=home))
+
+    def test_commands_of_the_page_on_placement_run_on_every_node(self):
+        page = (ROOT / "docs/tasks/place.md").read_text()
+        commands = re.findall(r"(?m)^    ((?:NODE=|nodegauge ).*)$", page)
+        self.assertGreaterEqual(len(commands), 7)
+        (self.work / "nodegauge").symlink_to(FILE)
+        script = "\n".join(["set -e", *commands])
+        self.run_in("sh", "-c", script, PATH=f"{self.work}:{self.environment['PATH']}")
 
     def test_chapter_names_restrictions_and_the_processor(self):
         chapter = (ROOT / "docs/install.md").read_text()

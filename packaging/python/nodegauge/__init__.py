@@ -14,6 +14,18 @@ installed, they come as a data frame. The module needs nothing but Python.
 from __future__ import annotations
 
 from ._program import ProgramError, Run, program, run
-from ._records import Row, figures_of, frame_of, history, load, read
+from ._records import RecordError, Row, figures_of, frame_of, history, load, read
 
-__all__ = ["ProgramError", "Row", "Run", "figures_of", "frame_of", "history", "load", "program", "read", "run"]
+__all__ = [
+    "ProgramError",
+    "RecordError",
+    "Row",
+    "Run",
+    "figures_of",
+    "frame_of",
+    "history",
+    "load",
+    "program",
+    "read",
+    "run",
+]

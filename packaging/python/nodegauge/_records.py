@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import json
 import os
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, Dict, Iterable, List, Optional, Union
 
@@ -39,8 +40,14 @@ COLUMNS = (
     "share_of_limit",
     "category",
 )
+#: Parts of a figure that are objects.
+PARTS = ("summary", "limit", "validity", "config")
 #: Values of `frame`.
 FRAMES = ("auto", "pandas", "polars", "rows")
+
+
+class RecordError(ValueError):
+    """A file or a line is not a record of nodegauge. The text names the file."""
 
 
 def load(*patterns: PathLike, frame: str = "auto") -> Any:
@@ -50,7 +57,8 @@ def load(*patterns: PathLike, frame: str = "auto") -> Any:
     line (``nodegauge history export``).
 
     frame: ``"auto"`` for a data frame of pandas, else of polars, else a list of dicts; or ``"pandas"``, ``"polars"``,
-    ``"rows"``.
+    ``"rows"``. In a data frame, ``started`` is a time in UTC.
+    Raises `FileNotFoundError` if no file matches, and `RecordError` if a file is not a record.
     """
     return frame_of(read(*patterns), frame)
 
@@ -72,8 +80,16 @@ def read(*patterns: PathLike) -> List[Record]:
     records: List[Record] = []
     for pattern in patterns:
         for path in _files(os.fspath(pattern)):
-            records.extend(_records_in(path.read_text(encoding="utf-8"), str(path)))
+            records.extend(_records_in(_text_of(path), str(path)))
     return records
+
+
+def _text_of(path: Path) -> str:
+    """Returns the text of a file. Some editors and PowerShell begin a file with the mark of UTF-8."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise RecordError(f"{path}: not text in UTF-8: {error.reason} at byte {error.start}") from None
 
 
 def _files(pattern: str) -> List[Path]:
@@ -94,15 +110,34 @@ def _records_in(text: str, source: str) -> List[Record]:
         whole = json.loads(text)
         found = whole if isinstance(whole, list) else [whole]
     except json.JSONDecodeError:
-        try:
-            found = [json.loads(line) for line in text.splitlines() if line.strip()]
-        except json.JSONDecodeError as error:
-            raise ValueError(f"{source}: not JSON: {error}") from None
+        # Only a line feed ends a record: texts in it can contain other line breaks, e.g. U+2028.
+        found = [_parsed(line, f"{source}, line {at}") for at, line in enumerate(text.split("\n"), 1) if line.strip()]
+    except RecursionError:
+        raise RecordError(f"{source}: not a record of nodegauge: nested too deeply") from None
     for record in found:
-        schema = record.get("schema") if isinstance(record, dict) else None
-        if schema != SCHEMA:
-            raise ValueError(f"{source}: not a record of nodegauge (schema {schema!r}, expected {SCHEMA!r})")
+        _check(record, source)
     return found
+
+
+def _parsed(line: str, source: str) -> Any:
+    try:
+        return json.loads(line)
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise RecordError(f"{source}: not JSON: {error}") from None
+
+
+def _check(record: Any, source: str) -> None:
+    """Raises `RecordError` if a document is not a record with figures."""
+    schema = record.get("schema") if isinstance(record, dict) else None
+    if schema != SCHEMA:
+        raise RecordError(f"{source}: not a record of nodegauge (schema {schema!r}, expected {SCHEMA!r})")
+    figures = record.get("measurements")
+    if not isinstance(figures, list) or not all(isinstance(figure, dict) for figure in figures):
+        raise RecordError(f"{source}: not a record of nodegauge: measurements are not a list of figures")
+    for part, holders in (("machine", [record]), ("labels", [record]), *((key, figures) for key in PARTS)):
+        for holder in holders:
+            if not isinstance(holder.get(part) or {}, dict):
+                raise RecordError(f"{source}: not a record of nodegauge: {part} is not an object")
 
 
 def figures_of(records: Iterable[Record]) -> List[Row]:
@@ -175,12 +210,22 @@ def _pandas(rows: List[Row]) -> Any:
     import pandas
 
     made = pandas.DataFrame(rows, columns=list(rows[0]) if rows else list(COLUMNS))
-    made["started"] = pandas.to_datetime(made["started"], utc=True)
+    made["started"] = pandas.to_datetime(made["started"], utc=True, format="ISO8601")
     return made
 
 
 def _polars(rows: List[Row]) -> Any:
     import polars
 
+    time = polars.Datetime("us", "UTC")
+    if not rows:
+        return polars.DataFrame(schema={column: time if column == "started" else polars.Null for column in COLUMNS})
+    timed = [{**row, "started": _time(row["started"])} for row in rows]
     # A key of the configuration can be a number in one figure and a text in another.
-    return polars.DataFrame(rows, infer_schema_length=None, strict=False)
+    return polars.DataFrame(timed, schema_overrides={"started": time}, infer_schema_length=None, strict=False)
+
+
+def _time(text: Optional[str]) -> Optional[datetime]:
+    """Returns the time of a text of RFC 3339, e.g. ``2026-11-21T20:06:24Z``."""
+    # Before version 3.11, Python does not know the letter for UTC.
+    return datetime.fromisoformat(text.replace("Z", "+00:00")).astimezone(timezone.utc) if text else None

@@ -11,6 +11,9 @@ against references. A site derives its own checks:
         reference = {'mysystem:compute': {'triad': (380.0, -0.05, None, 'GB/s')}}
 
     reframe -c site.py -r -S stream.options=--threads,64,--bind,spread
+
+A performance variable has the name of the figure and its sizes, e.g. `triad`, `latency_8_same_node`. If figures of a run
+have the same name, the settings in which they differ follow: `triad_n01`, `copy_threads_2_regular`.
 """
 
 import json
@@ -20,10 +23,10 @@ import reframe as rfm
 import reframe.utility.sanity as sn
 import reframe.utility.typecheck as typ
 
+from ._names import names_of
+
 # Name and factor here, by unit in nodegauge.
 UNITS = {'B/s': ('GB/s', 1e9), 'FLOP/s': ('GFLOP/s', 1e9), 's': ('us', 1e-6)}
-# Columns that distinguish figures of one name.
-TELLING = ['file_bytes', 'block_bytes', 'cache', 'message_bytes', 'distance']
 
 
 class nodegauge_benchmark(rfm.RunOnlyRegressionTest):
@@ -41,9 +44,12 @@ class nodegauge_benchmark(rfm.RunOnlyRegressionTest):
 
     @run_before('run')
     def ask_for_the_record(self):
-        self.executable_opts = [self.command, *self.options, '--no-save', '--json', 'record.json']
+        # Options and commands of a derived class stay. Words after `--` are a command of the user.
+        words = [self.command, *self.options, *self.executable_opts]
+        end = words.index('--') if '--' in words else len(words)
+        self.executable_opts = [*words[:end], '--no-save', '--json', 'record.json', *words[end:]]
         # Schedulers without accounting report no exit code.
-        self.postrun_cmds = ['echo $? > exit_code']
+        self.postrun_cmds = ['echo $? > exit_code', *self.postrun_cmds]
 
     def figures(self):
         with open(os.path.join(self.stagedir, 'record.json')) as record:
@@ -60,14 +66,11 @@ class nodegauge_benchmark(rfm.RunOnlyRegressionTest):
 
     @run_before('performance')
     def take_the_figures(self):
-        for m in self.figures():
+        figures = self.figures()
+        for name, m in zip(names_of(figures), figures):
             if m['value'] is None:
                 continue
             unit, worth = UNITS.get(m['unit'], (m['unit'], 1.0))
-            at = [m['config'][key] for key in TELLING if key in m['config']]
-            name = '_'.join(str(part).replace(' ', '_') for part in [m['name'], *at])
-            if name in self.perf_variables:
-                name += '_' + m['unit'].replace('/', '_per_')
             self.perf_variables[name] = sn.make_performance_function(sn.defer(m['value'] / worth), unit)
 
 

@@ -5,6 +5,18 @@ import os
 from ramble.appkit import *
 from ramble.expander import Expander
 
+# One field of a line of CSV, and the comma after it. A field with commas is in quotation marks.
+FIELD = r'(?:"(?:[^"]|"")*"|[^,"]*),'
+# Numbers of columns of CSV, from 0. New columns follow these.
+COLUMNS = {"id": 0, "gauge": 3, "value": 7, "n": 8, "status": 15, "message_bytes": 31, "file_bytes": 33}
+COLUMNS.update({"device_share": 35, "cache": 46})
+NUMBER = r"[0-9][0-9.eE+-]*"
+
+
+def fields(first, following):
+    """Returns the expression for the fields from one column up to another one, which does not belong to them."""
+    return FIELD * (COLUMNS[following] - COLUMNS[first])
+
 
 class Nodegauge(ExecutableApplication):
     """nodegauge measures what a compute node sustains: memory bandwidth (STREAM), floating point (HPL), messages and
@@ -18,9 +30,14 @@ class Nodegauge(ExecutableApplication):
     required_package("nodegauge", package_manager="spack*")
 
     for command in ("stream", "hpl", "io", "run"):
+        # Figures of an earlier run are not those of this experiment.
         executable(
             command,
-            "{nodegauge_path}/bin/nodegauge " + command + " --budget {budget} --no-save --label experiment={experiment_name} {options}",
+            [
+                "rm -f {experiment_run_dir}/figures.csv",
+                "{nodegauge_path}/bin/nodegauge " + command + " --budget {budget} --no-save"
+                " --label experiment={experiment_name} --csv {experiment_run_dir}/figures.csv {options}",
+            ],
             use_mpi=False,
             output_capture=OUTPUT_CAPTURE.ALL,
         )
@@ -39,9 +56,9 @@ class Nodegauge(ExecutableApplication):
         workloads=["stream", "hpl", "io", "run"],
     )
 
-    log_file = os.path.join(
-        Expander.expansion_str("experiment_run_dir"), Expander.expansion_str("experiment_name") + ".out"
-    )
+    run_folder = Expander.expansion_str("experiment_run_dir")
+    log_file = os.path.join(run_folder, Expander.expansion_str("experiment_name") + ".out")
+    csv_file = os.path.join(run_folder, "figures.csv")
 
     # Line of the table: kernel, best, median, quantiles.
     for kernel in ("copy", "scale", "add", "triad"):
@@ -61,5 +78,42 @@ class Nodegauge(ExecutableApplication):
         units="GFLOP/s",
     )
 
-    # An invalid figure has no value; nodegauge also exits with 1.
-    success_criteria("has a figure", mode="string", match=r"^(triad|rating|cached|direct|result)\b.*", file=log_file)
+    # Files for each operation, size of the file and of blocks; messages for each size.
+    figure_of_merit(
+        "{operation} {cache} file {file_bytes} block {block_bytes}",
+        log_file=csv_file,
+        fom_regex=fields("id", "gauge")
+        + rf"files,io,(?P<operation>[^,]+),B/s,(?P<rate>{NUMBER}),"
+        + fields("n", "file_bytes")
+        + r"(?P<file_bytes>\d+),(?P<block_bytes>\d+),"
+        + fields("device_share", "cache")
+        + r"(?P<cache>\w+),",
+        group_name="rate",
+        units="B/s",
+    )
+    for unit, quantity in (("s", "time"), ("B/s", "rate")):
+        figure_of_merit(
+            "{name} message {message_bytes} " + quantity,
+            log_file=csv_file,
+            fom_regex=fields("id", "gauge")
+            + rf"messages,[^,]+,(?P<name>[^,]+),{unit},(?P<{quantity}>{NUMBER}),"
+            + fields("n", "message_bytes")
+            + r"(?P<message_bytes>\d+),",
+            group_name=quantity,
+            units=unit,
+        )
+
+    # An invalid figure has no number.
+    before_value = fields("id", "value")
+    success_criteria(
+        "has a figure",
+        mode="string",
+        match=before_value + NUMBER + "," + fields("n", "status") + r"(?:valid|suspect),",
+        file=csv_file,
+    )
+    success_criteria(
+        "no figure is invalid",
+        mode="string",
+        anti_match=before_value + FIELD + fields("n", "status") + r"invalid,",
+        file=csv_file,
+    )
