@@ -135,6 +135,49 @@ fn matrix_has_every_pair_of_numa_nodes_and_pairs_of_cpus() {
     );
 }
 
+/// Returns the reasons why the figure with this name and unit is suspect.
+fn doubts<'a>(record: &'a Value, name: &str, unit: &str) -> Vec<&'a str> {
+    let m = measurements(record).iter().find(|m| m["name"] == name && m["unit"] == unit).unwrap();
+    assert_eq!(m["validity"]["status"], "suspect", "{m:#}");
+    let reasons = m["validity"]["reasons"].as_array().unwrap();
+    reasons.iter().map(|reason| reason.as_str().unwrap()).collect()
+}
+
+/// Checks that one of the reasons why a figure is suspect contains these words.
+#[track_caller]
+fn is_doubted_for(record: &Value, name: &str, unit: &str, words: &str) {
+    let reasons = doubts(record, name, unit);
+    assert!(reasons.iter().any(|reason| reason.contains(words)), "{name}: {reasons:?}");
+}
+
+const SMALL_SET: &str = "smaller than four times the last-level caches in use";
+const FAST_CHASE: &str = "loads of the chase are faster than loads of flushed lines";
+
+#[test]
+fn figures_of_sets_in_caches_are_suspect() {
+    let harness = Harness::new();
+    let matrix = record(&harness, "matrix", &["--size", "64KiB"]);
+    is_doubted_for(&matrix, "n0->n0", "B/s", SMALL_SET);
+    is_doubted_for(&matrix, "n0->n0_write", "B/s", SMALL_SET);
+    is_doubted_for(&matrix, "n0->n0", "s", FAST_CHASE);
+    if !harness.has_cpus(2) {
+        return;
+    }
+    let sizes = ["--size", "128KiB", "--threads", "2"];
+    let curves = record(&harness, "curves", &[&sizes[..], &["--mixes", "1:0"]].concat());
+    is_doubted_for(&curves, "saturated_1:0", "B/s", SMALL_SET);
+    is_doubted_for(&curves, "bandwidth_1:0_load50", "B/s", SMALL_SET);
+    is_doubted_for(&curves, "latency_1:0_load50", "s", SMALL_SET);
+    is_doubted_for(&curves, "idle_1:0", "s", FAST_CHASE);
+    let text = harness.run(&["history", "show", "latest"]).exits(0);
+    text.prints_words("without load (partly from caches: flushed lines take");
+    let loaded = record(&harness, "loaded", &sizes);
+    is_doubted_for(&loaded, "latency_idle", "s", FAST_CHASE);
+    is_doubted_for(&loaded, "bandwidth_load100", "B/s", SMALL_SET);
+    let mix = record(&harness, "mix", &sizes);
+    is_doubted_for(&mix, "1:0", "B/s", SMALL_SET);
+}
+
 #[test]
 fn hwloc_tools_print_and_use_the_measured_values() {
     let harness = Harness::new();
@@ -312,7 +355,8 @@ fn curves_refuse_unknown_numa_nodes_unknown_mixes_and_a_single_thread() {
     for option in ["--from", "--to"] {
         let outcome = harness.run(&["memory", "curves", option, "4000"]).exits(2);
         outcome.warns("this machine has no NUMA node 4000 with");
-        harness.run(&["memory", "curves", option, "x"]).exits(2).warns("NUMA nodes");
+        let wrong = harness.run(&["memory", "curves", option, "x"]).exits(2);
+        wrong.warns("NUMA nodes").warns("hint: e.g. all or 0,2-3");
     }
     harness.run(&["memory", "curves", "--mixes", "4:1"]).exits(2).warns("1:0");
     let one = harness.run(&["memory", "curves", "--threads", "1"]).exits(2);
@@ -351,6 +395,12 @@ fn program_that_fails_or_does_not_exist_is_reported() {
     run(&["sh", "-c", "echo broken >&2; exit 3"]).exits(1).warns("exit status 3: broken");
     run(&["/nonexistent/program"]).exits(3).warns("there is no program");
     run(&["sleep", "100"]).exits(2).warns("the program did not end within --budget 4");
+    let flag = harness.arg("ran");
+    let once = format!("[ -e {flag} ] || {{ touch {flag}; exit 0; }}; echo gone >&2; exit 5");
+    let later = run(&["sh", "-c", &once]).exits(1);
+    later
+        .warns("failed in a later run: exit status 5: gone")
+        .prints_words("cannot tell which bandwidth the program uses: the program sh -c");
     // If the program reads its standard input, the input is empty.
     run(&["sh", "-c", "cat; exit 4"]).exits(1).warns("exit status 4");
 }
@@ -391,7 +441,7 @@ fn impossible_requests_are_refused_before_measuring() {
     refused(
         &["ladder", "--size", "1KiB", "--threads", "1"],
         2,
-        "the largest working set of 1 KiB is below the minimum of 4 KiB\nhint: give --size 4 KiB or more",
+        "the largest working set of 1 KiB is below the minimum of 4 KiB\nhint: give --size 4KiB or more",
     );
     refused(
         &["loaded", "--threads", "1"],

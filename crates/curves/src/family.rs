@@ -10,6 +10,7 @@ mod figures;
 mod paths;
 mod placed;
 mod plan;
+mod reaction;
 
 pub use paths::NodeChoice;
 
@@ -157,6 +158,11 @@ impl PathRun<'_> {
     }
 }
 
+/// Returns the blocks at which successive loads begin, in arrays of `blocks` blocks.
+fn block_starts(blocks: usize) -> impl Iterator<Item = usize> {
+    (0..).map(move |number: usize| number * (blocks / 7 + 1) % blocks.max(1))
+}
+
 /// Returns a function that maps a buffer for the chasing worker of a pool.
 fn mapped_for_chaser(
     pages: RequestedPages,
@@ -244,10 +250,13 @@ impl Family {
         if let Some(chase) = &mut path.chase {
             let of_mix = LoadGenerator::with_loop(path.buffers, variant, path.blocks);
             chase.warm(path.pool, SAMPLE_SECONDS)?;
-            // Calibration: time of a block at full rate, and of an iteration of the wait loop.
-            let full = of_mix.take_sample(path.pool, chase, Some(0), 0)?;
             let loaders = path.pool.workers() as u64 - 1;
-            load = Some((of_mix, LoaderTimes::from_load(&of_mix, full.seconds[1], loaders)));
+            let mut starts = block_starts(path.blocks);
+            let times = LoaderTimes::calibrate(&of_mix, loaders, || {
+                let start = starts.next().unwrap_or(0);
+                of_mix.take_sample(path.pool, chase, Some(0), start)
+            })?;
+            load = Some((of_mix, times));
         }
         Ok(Some(FamilyMember { mix, loops, load }))
     }

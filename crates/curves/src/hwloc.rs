@@ -2,6 +2,7 @@
 
 use crate::config::CurveConfig;
 use crate::matrix::WRITE_SUFFIX;
+use nodegauge_analysis::conclusion::Obstacle;
 use nodegauge_arena::names::MATRIX;
 use nodegauge_machine::topology::{MemoryAccessSpeed, add_measured_attributes};
 use nodegauge_machine::{NumaNodeId, Topology};
@@ -43,17 +44,21 @@ fn accesses(
     if figures.is_empty() {
         return Err(unmeasured());
     }
-    let doubted = figures.iter().filter(|(m, _)| {
+    let mut doubted: Vec<&Measurement> = Vec::new();
+    for (m, _) in &figures {
         let status = m.validity.status;
-        status == Status::Invalid || status == Status::Suspect && !accept_suspect
-    });
-    let doubted = doubted.count();
-    if doubted > 0 {
+        if status == Status::Invalid || status == Status::Suspect && !accept_suspect {
+            doubted.push(m);
+        }
+    }
+    if let Some(obstacle) = Obstacle::from_figures(doubted.iter().copied()) {
         return Err(Failure::unmet(format!(
-            "no XML written: {doubted} of the {} between NUMA nodes are suspect or invalid",
-            count_in_words(figures.len(), "figure")
+            "no XML written: {} of the {} between NUMA nodes are suspect or invalid: {}",
+            doubted.len(),
+            count_in_words(figures.len(), "figure"),
+            obstacle.reason
         ))
-        .hint("measure for longer (--budget), or use --accept-suspect to accept suspect figures"));
+        .hint("use a larger --budget or --size, or --accept-suspect to accept suspect figures"));
     }
     let mut found: BTreeMap<(u64, u64), MemoryAccessSpeed> = BTreeMap::new();
     for (m, config) in figures {
@@ -127,7 +132,10 @@ mod tests {
     fn suspect_and_missing_figures_are_refused() {
         let refused = accesses(&figures(Status::Suspect), false).unwrap_err().to_string();
         assert!(refused.contains(": 1 of the 3 figures between NUMA nodes are"), "{refused}");
-        assert!(refused.contains("--accept-suspect"), "{refused}");
+        assert!(
+            refused.contains("--accept-suspect") && refused.contains(": other load"),
+            "{refused}"
+        );
         assert!(accesses(&figures(Status::Invalid), true).is_err());
         assert!(accesses(&figures(Status::Valid)[3..], true).is_err());
     }

@@ -162,7 +162,7 @@ impl Mode for Ladder {
         run.observer.begin_phase("checking every element");
         let time = RemainingTime::new(&policy::CURVES_AFTER_SETUP, &run.limits);
         let notices = &mut run.outcome.notices;
-        let taken = thinned::set_up(&self.sets, time, run.observer, notices, |i| {
+        let taken = thinned::set_up(&self.sets, workers, time, run.observer, notices, |i| {
             let set = self.sets[i];
             let mut step = loops(&variants, &caches, set);
             for traffic in &mut step {

@@ -96,7 +96,7 @@ impl Mode for Latency {
         }
         let time = RemainingTime::new(&policy::CURVES_AFTER_SETUP, &run.limits);
         let notices = &mut run.outcome.notices;
-        let taken = thinned::set_up(&self.sets, time, run.observer, notices, |i| {
+        let taken = thinned::set_up(&self.sets, 1, time, run.observer, notices, |i| {
             let cycle = Cycle::new(self.sets[i], options.order)?;
             let mut chases: Vec<Chase<'_>> = Vec::new();
             for region in &regions {

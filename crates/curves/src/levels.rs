@@ -78,6 +78,9 @@ const MIN_SCATTER: f64 = 0.02;
 /// octave apart, and other data always occupies part of a cache.
 pub(crate) const MAX_EDGE_RATIO: f64 = 1.6;
 
+/// Maximum ratio of two consecutive working sets; a larger ratio means that sets between them were not measured.
+const MAX_STEP: f64 = 1.5;
+
 /// Returns the plateaus of curves. The dots must be in ascending order of size.
 pub(crate) fn find_levels(dots: &[CurvePoint]) -> Vec<Plateau> {
     let curves = Curves::new(dots);
@@ -216,8 +219,8 @@ impl Curves {
 
 /// Names the plateaus. A plateau is `memory` if its data was in no cache. If this was not measured, `memory` is the
 /// plateau that continues to the end of the curves, beyond the last cache. Any other plateau is named after the
-/// smallest cache that holds the working sets up to the end of the plateau, or after the last cache. Of several
-/// plateaus of a cache, only the longest is named; the others are part of a slope.
+/// smallest cache that holds the working sets up to the end of the plateau, or after the last cache ([`fitting_cache`]).
+/// Of several plateaus of a cache, only the longest is named; the others are part of a slope.
 ///
 /// If the largest working set fits in the last cache and a hypervisor reports the cache sizes (`guest`), the last cache
 /// and memory cannot be distinguished.
@@ -231,10 +234,9 @@ pub(crate) fn name_levels(
     let mut named: Vec<NamedLevel> = Vec::new();
     for level in levels {
         let (end, next) = level_end(dots, &level);
-        let edge = (end as f64 * next as f64).sqrt();
         let to_the_end = end == next;
         let past = end as f64 > beyond as f64 * MAX_EDGE_RATIO;
-        let fitting = reported.iter().find(|cache| edge <= cache.bytes as f64 * MAX_EDGE_RATIO);
+        let fitting = fitting_cache(reported, end, next);
         let tried = is_mostly_cached(&dots[level.first..=level.last]);
         let cache = match tried {
             Some(true) => fitting.or(reported.last()),
@@ -258,6 +260,22 @@ pub(crate) fn name_levels(
         }
     }
     named
+}
+
+/// Returns the smallest cache that holds a level whose last working set is `end`; `next` is the next larger working set
+/// that was measured. If sets between these two were not measured, the level may end anywhere between them. If this
+/// decides to which cache the level belongs, the smallest cache is returned that is not smaller than `end`.
+fn fitting_cache(reported: &[MachineCache], end: u64, next: u64) -> Option<&MachineCache> {
+    let holding =
+        |edge: f64| reported.iter().find(move |cache| edge <= cache.bytes as f64 * MAX_EDGE_RATIO);
+    if next as f64 <= end as f64 * MAX_STEP {
+        return holding((end as f64 * next as f64).sqrt());
+    }
+    let first = holding(end as f64);
+    if first == holding(next as f64) {
+        return first;
+    }
+    reported.iter().find(|cache| end <= cache.bytes)
 }
 
 /// True if most dots with a known cache state were in a cache; `None` if the cache state is unknown for all dots.

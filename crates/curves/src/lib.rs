@@ -7,6 +7,7 @@
 //! code that all modes use to measure. The cells of a mode are measured interleaved.
 
 pub mod cache_size;
+mod cached;
 mod ceilings;
 pub mod config;
 mod family;
@@ -370,6 +371,14 @@ impl CurveSetup<'_> {
         self.options.pages.unwrap_or_else(|| default_pages(&self.site.machine))
     }
 
+    /// Returns the hint on how to get a second thread.
+    fn second_thread_hint(&self) -> &'static str {
+        if self.site.topology.allowed_threads().count() < 2 {
+            return "only one CPU is available: allow more CPUs, e.g. by taskset or in the request of the job";
+        }
+        "--threads 2"
+    }
+
     /// Returns a CPU outside the placement. If the placement has a single thread, the core-to-core latency is measured
     /// between this thread and the CPU.
     fn spare(&self) -> Option<CpuId> {
@@ -395,7 +404,7 @@ fn refuse_below(least: Bytes, given: Bytes) -> Result<(), Failure> {
         return Ok(());
     }
     let text = format!("the largest working set of {given} is below the minimum of {least}");
-    Err(Failure::usage(text).hint(format!("give --size {least} or more")))
+    Err(Failure::usage(text).hint(format!("give --size {} or more", least.exact_text())))
 }
 
 /// Creates the failure for insufficient memory.
@@ -443,6 +452,27 @@ mod tests {
         }
         assert_eq!(ladder::sizes(u64::MAX, true).last(), Some(&(3 << 62)));
         assert_eq!(ladder::sizes(u64::MAX, false).last(), Some(&(3 << 62)));
+    }
+
+    #[test]
+    fn hints_can_be_typed_and_lead_to_a_run() {
+        let hint = |topology: &str, curve| {
+            let topology = Topology::load(&TopologySource::Synthetic(topology.to_owned())).unwrap();
+            let site = MeasuredNode::new(topology, Machine::default(), SysRoot::live());
+            let request = PlacementRequest { threads: Some(1), ..PlacementRequest::default() };
+            let placement = nodegauge_placement::plan(&site.topology, &request).unwrap();
+            let options = CurveOptions::default();
+            let plan = CurvePlan::with_placement(curve, &site, placement, options, Vec::new());
+            plan.err().unwrap().to_string()
+        };
+        for curve in [Curve::Loaded, Curve::Family, Curve::Scaling] {
+            let with_two = hint("Package:1 L3Cache:1(size=2MB) Core:2 PU:1", curve);
+            assert!(with_two.ends_with("--threads 2"), "{with_two}");
+            let with_one = hint("Package:1 L3Cache:1(size=2MB) Core:1 PU:1", curve);
+            assert!(with_one.contains("only one CPU is available: allow more"), "{with_one}");
+        }
+        let small = planned(Curve::Ladder, Bytes(1024), None).err().unwrap().to_string();
+        assert!(small.contains("give --size 16KiB or more"), "{small}");
     }
 
     #[test]

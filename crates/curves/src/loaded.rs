@@ -10,10 +10,13 @@
 use nodegauge_analysis::conclusion::Obstacle;
 use nodegauge_chase::{LoadGenerator, measure_wait_loop_time};
 use nodegauge_gauge::family::{Knee, LOAD_PERCENTS, LoadPoint, find_knee};
-use nodegauge_measure::{BytesPerSec, Seconds};
+use nodegauge_measure::samples::Sample;
+use nodegauge_measure::{BytesPerSec, Seconds, stats};
 
 /// Duration of a sample, seconds.
 pub(crate) const SAMPLE_SECONDS: f64 = 4e-3;
+/// Number of samples from which the times of a load are determined. A single sample may be disturbed.
+const CALIBRATIONS: usize = 5;
 /// Name of the figure for the read rate at which latency is twice the idle latency.
 pub(crate) const KNEE_BANDWIDTH: &str = "bandwidth_at_2x_idle";
 
@@ -44,10 +47,24 @@ pub(crate) struct LoaderTimes {
 }
 
 impl LoaderTimes {
-    /// Returns the times of a load. At full rate, its `loaders` threads together take `per_byte` seconds per byte.
-    pub(crate) fn from_load(load: &LoadGenerator<'_>, per_byte: f64, loaders: u64) -> Self {
+    /// Measures the times of a load with `loaders` threads. `take_sample` measures the load at full rate; the second
+    /// part of the sample is the time per byte of all threads together.
+    ///
+    /// Fails with the first error of `take_sample`.
+    pub(crate) fn calibrate<E>(
+        load: &LoadGenerator<'_>,
+        loaders: u64,
+        mut take_sample: impl FnMut() -> Result<Sample, E>,
+    ) -> Result<Self, E> {
+        let mut samples = Vec::new();
+        let mut spins = Vec::new();
+        for _ in 0..CALIBRATIONS {
+            samples.push(take_sample()?);
+            spins.push(measure_wait_loop_time());
+        }
         let bytes = load.block_bytes() * loaders;
-        Self { block: (bytes as f64 * per_byte).min(1.0), spin: measure_wait_loop_time() }
+        let block = (bytes as f64 * typical_time(&samples, 1)).min(1.0);
+        Ok(Self { block, spin: stats::median(&spins) })
     }
 
     /// Returns the pause between two blocks at `share` percent of the full rate, seconds; `None` without load.
@@ -61,6 +78,14 @@ impl LoaderTimes {
         let wait = self.block * (100.0 / f64::from(share) - 1.0);
         (share > 0).then(|| (wait / self.spin.max(1e-12)) as u64)
     }
+}
+
+/// Returns the median time of a part of these samples, seconds. If there are undisturbed samples, only these count.
+fn typical_time(samples: &[Sample], part: usize) -> f64 {
+    let all: Vec<f64> = samples.iter().map(|sample| sample.seconds[part]).collect();
+    let undisturbed = samples.iter().filter(|sample| sample.part_causes(part).next().is_none());
+    let undisturbed: Vec<f64> = undisturbed.map(|sample| sample.seconds[part]).collect();
+    stats::median(if undisturbed.is_empty() { &all } else { &undisturbed })
 }
 
 /// Returns the sentence that the load at which latency doubles is unknown. `why` is the reason.
@@ -92,6 +117,8 @@ pub(crate) fn knee_in_words(curve: &[LoadPoint]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nodegauge_measure::Fraction;
+    use nodegauge_measure::interference::Cause;
 
     fn curve(points: &[(f64, f64)]) -> Vec<LoadPoint> {
         let point = |(rate, latency): &(f64, f64)| LoadPoint {
@@ -123,6 +150,28 @@ mod tests {
                 words.starts_with("cannot tell at which load") && words.ends_with(": disturbed")
             );
         }
+    }
+
+    #[test]
+    fn disturbed_samples_do_not_calibrate_a_load() {
+        let sample = |seconds: f64, causes: Vec<Cause>| {
+            let mut sample = Sample::from_times(vec![1e-7, seconds]);
+            sample.causes = causes;
+            sample
+        };
+        let cause = Cause::OtherProgram { share: Fraction(0.5) };
+        let samples = [
+            sample(40e-10, vec![cause.clone()]),
+            sample(1e-10, Vec::new()),
+            sample(40e-10, vec![cause.clone()]),
+            sample(40e-10, vec![cause]),
+            sample(1.2e-10, Vec::new()),
+        ];
+        assert!((typical_time(&samples, 1) - 1.1e-10).abs() < 1e-15);
+        assert_eq!(typical_time(&samples[2..4], 1), 40e-10);
+        // An extreme sample without a known cause has no effect.
+        let unmarked = [1.0, 50.0, 2.0].map(|factor| sample(factor * 1e-10, Vec::new()));
+        assert_eq!(typical_time(&unmarked, 1), 2e-10);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! Memory is bound to a node, and the actual location of the pages is read from the kernel. Each node has one region
 //! for the loops and one for the pointer chase. The threads of all nodes use these regions in turn.
 
+use crate::cached::{MeasuredChase, small_set_reason};
 use crate::config::CurveConfig;
 use crate::memory_chase::{self, ChasedMemory, SetRange};
 use crate::prediction::CurveTimes;
@@ -20,7 +21,7 @@ use nodegauge_machine::{CpuId, NumaNodeId, Topology};
 use nodegauge_measure::record::{QuotedStatistic, Status};
 use nodegauge_measure::schedule::{PredictedTime, policy};
 use nodegauge_measure::stream_rule::CacheCapacity;
-use nodegauge_measure::{Bytes, Failure, Notice, NoticeId};
+use nodegauge_measure::{Bytes, Failure, Notice, NoticeId, stats};
 use nodegauge_placement::{CpuPair, MemoryPolicy};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -322,10 +323,16 @@ impl Matrix {
                 let firmware = self.firmware.get(&node);
                 let firmware = firmware.filter(|access| access.initiators.contains(&readers.node));
                 let mut suffix = "";
+                let caches = setup.site.cache_capacity(cpus);
+                let mut cache_doubt = small_set_reason("regions", Bytes(self.bytes), caches);
                 if part == CHASE {
                     config.add_order(setup.options.order);
-                    config.set_bytes = Some(memory.chased.bytes());
-                    config.flushed_s = memory_chase::flushed_load_time(&judged, i, CHASE + 1);
+                    let set = memory.chased.bytes();
+                    config.set_bytes = Some(set);
+                    let flushed = memory_chase::flushed_load_time(&judged, i, CHASE + 1);
+                    config.flushed_s = flushed;
+                    let step = stats::median(&judged.seconds(i, CHASE));
+                    cache_doubt = MeasuredChase { step, flushed, set: Bytes(set) }.doubt(caches);
                     config.firmware = firmware.and_then(|access| Some(access.latency?.0));
                 } else if loops[part].kernel() == Kernel::Write {
                     suffix = WRITE_SUFFIX;
@@ -333,6 +340,7 @@ impl Matrix {
                 } else {
                     config.firmware = firmware.and_then(|access| Some(access.read?.0));
                 }
+                cache_doubt.into_iter().for_each(|reason| validity.mark_suspect(reason));
                 let figure = FigureOutline {
                     name: format!("n{}->n{node}{suffix}", readers.node),
                     quoted,

@@ -15,12 +15,15 @@ use std::time::Duration;
 const WARM_PASSES: u32 = 2;
 /// Minimum number of rounds of a curve, including the measurement during the set-up.
 const MIN_ROUNDS: u32 = 2;
+/// Number of passes over the working set during the set-up of a loop: the set is filled, the loop runs, every element
+/// is checked, and a call determines the number of passes per timed call.
+const SETUP_PASSES: u32 = 4;
 
 /// Predicted times of the steps of a curve.
 pub(crate) struct CurveTimes<'a> {
-    rates: &'a MemoryRates,
+    pub(crate) rates: &'a MemoryRates,
     /// Size in bytes of the caches, which the warm-up of a chase fills.
-    held: u64,
+    pub(crate) held: u64,
 }
 
 impl CurveTimes<'_> {
@@ -28,10 +31,25 @@ impl CurveTimes<'_> {
     /// loop, the working set is touched, filled and checked, and it is filled again before each turn.
     pub(crate) fn predict_loops(&self, bytes: Bytes, loops: u32) -> PredictedTime {
         let once = self.rates.rewrite_time(bytes);
-        let set_up = self.rates.touch_time(bytes) + 2 * loops * once;
+        let set_up = self.rates.touch_time(bytes) + SETUP_PASSES * loops * once;
         let turn = (1 + loops) * once;
         let rounds = 1 + policy::CURVES_AFTER_SETUP.sufficient_rounds() as u32;
         PredictedTime { min: set_up + MIN_ROUNDS * turn, likely: set_up + rounds * turn }
+    }
+
+    /// Returns the time of measuring `loops` loops on one of `threads` workers, over its working set of `bytes`, after
+    /// the set-up of these loops. One worker has at least the share of a worker in the rate of all workers, and at most
+    /// the whole rate.
+    pub(crate) fn predict_one_worker(
+        &self,
+        bytes: Bytes,
+        threads: u64,
+        loops: u32,
+    ) -> PredictedTime {
+        let shortest = self.rates.rewrite_time(bytes);
+        let longest = self.rates.rewrite_time(bytes * threads);
+        let rounds = 1 + policy::CURVES_AFTER_SETUP.sufficient_rounds() as u32;
+        PredictedTime { min: MIN_ROUNDS * loops * shortest, likely: rounds * loops * longest }
     }
 
     /// Returns the time of measuring the points of curves. A point takes `seconds`, and its warm-up takes the same
@@ -129,4 +147,24 @@ pub(crate) fn admit(
     let now = run.mode.memory();
     let text = || format!("memory reduced from {before} to {now} to keep the budget");
     Ok((now < before).then(|| notice(NoticeId::Clamped, text())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodegauge_measure::{BytesPerSec, Seconds};
+
+    #[test]
+    fn prediction_of_loops_contains_their_checks() {
+        let rate = BytesPerSec((1 << 30) as f64);
+        let rates = MemoryRates { first_touch: rate, rewrite: rate, load: Seconds(1e-7) };
+        let times = CurveTimes { rates: &rates, held: 1 << 25 };
+        // A pass takes an eighth of a second. Each of ten loops has a set-up of four passes; two rounds follow, each with
+        // a refill.
+        let ten = times.predict_loops(Bytes::mib(128), 10);
+        assert_eq!(ten.min, Duration::from_millis(125) * (1 + 40 + 2 * 11));
+        let one = times.predict_one_worker(Bytes::mib(64), 2, 4);
+        assert_eq!(one.min, Duration::from_micros(62_500) * (2 * 4));
+        assert!(one.likely > 2 * one.min);
+    }
 }

@@ -21,17 +21,19 @@ use crate::config::CurveConfig;
 use crate::mix::Mix;
 use crate::prediction::CurveTimes;
 use crate::run::{CurveRun, FigureOutline, TimeConversion, TimedCells};
-use crate::{CurveSetup, GAUGE, Mode, ladder, memory_working_set, notice, refuse_below, too_large};
+use crate::{
+    CurveSetup, GAUGE, Mode, cached, ladder, memory_working_set, notice, refuse_below, too_large,
+};
 use nodegauge_analysis::expect::PossibleFigures;
 use nodegauge_arena::ArenaError;
 use nodegauge_arena::names::{PREDICTION, SCALING};
 use nodegauge_chase::traffic::{self, WorkingSetLoop};
-use nodegauge_chase::{MemoryRegion, RegionBuffers, TIMES_LLC, WitnessedPool};
+use nodegauge_chase::{MemoryRegion, RegionBuffers, WitnessedPool};
 use nodegauge_gauge::family::SATURATED_PREFIX;
 use nodegauge_gauge::roofline::MEMORY_LEVEL;
 use nodegauge_kernels::{Element, Kernel, Stores};
 use nodegauge_machine::{CpuId, Topology};
-use nodegauge_measure::quantity::count_in_words;
+use nodegauge_measure::quantity::{count_in_words, number_form};
 use nodegauge_measure::record::{Measurement, QuotedStatistic, Validity};
 use nodegauge_measure::samples::Sample;
 use nodegauge_measure::schedule::{PredictedTime, RemainingTime, policy};
@@ -122,6 +124,16 @@ fn setup_order(counts: &[usize]) -> Vec<usize> {
     order
 }
 
+/// Returns the sentence that there was no time to measure these numbers of threads, in ascending order.
+fn left_out_in_words(counts: &[usize]) -> String {
+    let all: Vec<String> = counts.iter().map(ToString::to_string).collect();
+    let threads = number_form(counts[counts.len() - 1], "thread", "threads");
+    format!(
+        "no time was left for {} {threads}: use a longer --budget or a smaller --size",
+        all.join(", ")
+    )
+}
+
 /// Returns the number of cores that run threads on each NUMA node. Threads on the same core count once. Unbound threads
 /// count as separate cores of the first node.
 fn cores_by_node(topology: &Topology, places: &[Vec<CpuId>]) -> Vec<usize> {
@@ -182,7 +194,7 @@ pub(crate) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<S
         return Err(Failure::usage(format!(
             "the scaling over threads requires at least two threads; found {threads}"
         ))
-        .hint("--threads 2"));
+        .hint(setup.second_thread_hint()));
     }
     let first = setup.placement.threads[0].clone();
     let caches = setup.site.cache_capacity(&first.cpus);
@@ -330,12 +342,7 @@ impl Scaling {
         }
         if !left_out.is_empty() && !run.observer.is_interrupted() {
             left_out.sort_unstable();
-            let all: Vec<String> = left_out.iter().map(ToString::to_string).collect();
-            let text = format!(
-                "no time was left for {} threads: use a longer --budget or a smaller --size",
-                all.join(", ")
-            );
-            run.outcome.notices.push(notice(NoticeId::Budget, text));
+            run.outcome.notices.push(notice(NoticeId::Budget, left_out_in_words(&left_out)));
         }
         Ok(first)
     }
@@ -355,12 +362,8 @@ impl Scaling {
         let places = run.setup.placement.thread_cpus();
         let cpus: Vec<CpuId> = places[..pool.workers()].concat();
         let caches = run.setup.site.cache_capacity(&cpus);
-        if arrays.0 < TIMES_LLC * caches.bytes().map_or(0, |llc| llc.0) {
-            validity.mark_suspect(format!(
-                "working sets of {arrays} are smaller than four times the last-level caches in use, \
-                 which hold part of them"
-            ));
-        }
+        let doubt = cached::small_set_reason("working sets", arrays, caches);
+        doubt.into_iter().for_each(|reason| validity.mark_suspect(reason));
         (config, validity)
     }
 
@@ -539,7 +542,10 @@ impl Mode for Scaling {
         let shares = self.counts.iter().map(|count| *count as f64 / self.threads() as f64);
         let all = KERNELS.len() as f64 * shares.sum::<f64>() + MIXES.len() as f64;
         let likely = times.predict_loops(self.memory(), all.ceil() as u32);
-        PredictedTime { min: least.min, likely: likely.likely }
+        let threads = self.threads() as u64;
+        let one_core =
+            times.predict_one_worker(Bytes(self.set), threads, ONE_CORE_KERNELS.len() as u32);
+        PredictedTime { min: least.min, likely: likely.likely } + one_core
     }
 
     fn measure(&self, run: &mut CurveRun<'_>) -> Result<(), ArenaError> {
@@ -579,7 +585,10 @@ impl Mode for Scaling {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nodegauge_arena::MemoryRates;
     use nodegauge_machine::TopologySource;
+    use nodegauge_measure::{BytesPerSec, Seconds};
+    use std::time::Duration;
 
     #[test]
     fn kernels_have_the_mix_of_the_lines_that_they_move() {
@@ -621,6 +630,25 @@ mod tests {
         assert_eq!(cores_by_node(&topology, &places(&[0, 4])), [1, 1]);
         // Unbound threads may run on any core.
         assert_eq!(cores_by_node(&topology, &[Vec::new(), Vec::new()]), [2, 0]);
+    }
+
+    #[test]
+    fn numbers_of_threads_without_time_are_named() {
+        assert!(left_out_in_words(&[1]).starts_with("no time was left for 1 thread: use"));
+        assert!(left_out_in_words(&[3, 5]).starts_with("no time was left for 3, 5 threads: use"));
+    }
+
+    #[test]
+    fn prediction_contains_the_figures_of_one_core() {
+        let rate = BytesPerSec((1 << 30) as f64);
+        let rates = MemoryRates { first_touch: rate, rewrite: rate, load: Seconds(1e-7) };
+        let times = CurveTimes { rates: &rates, held: 1 << 25 };
+        let set = 64 << 20;
+        let scaling = Scaling { counts: vec![1, 2], levels: Vec::new(), set };
+        let loops = times.predict_loops(Bytes(2 * set), 10);
+        // In two rounds, one core runs four kernels over its set, each for at least a sixteenth of a second.
+        let one_core = Duration::from_micros(62_500) * (2 * 4);
+        assert_eq!(scaling.predicted(&times).min, loops.min + one_core);
     }
 
     #[test]

@@ -28,14 +28,15 @@ struct PreparedCell<T> {
     turn: Duration,
 }
 
-/// Sets up as many of these ascending working sets as `time` allows, at least one. Adds a notice about the omitted
-/// working sets. `set_up` creates the cell of a working set, measures it once as a warm-up, and returns the duration of
+/// Sets up as many of these ascending working sets of a thread as `time` allows, at least one. Adds a notice about the
+/// omitted working sets, with their sizes for all `threads`. `set_up` creates the cell of a working set, measures it once as a warm-up, and returns the duration of
 /// that measurement. Ends early if the user interrupts the run. Returns the cells by index of the working set.
 ///
 /// # Errors
 /// Fails with the first error of `set_up`.
 pub(crate) fn set_up<T, E>(
     sets: &[u64],
+    threads: u64,
     mut time: RemainingTime,
     observer: &mut dyn Observer,
     notices: &mut Vec<Notice>,
@@ -64,7 +65,7 @@ pub(crate) fn set_up<T, E>(
         time.accept(turn);
     }
     if !observer.is_interrupted() {
-        notices.extend(left_out(sets, &cells));
+        notices.extend(left_out(sets, threads, &cells));
     }
     Ok(cells.into_iter().map(|(i, cell)| (i, cell.it)).collect())
 }
@@ -87,10 +88,11 @@ fn class(set: u64, largest: u64) -> u32 {
     }
 }
 
-/// Returns a notice about the working sets that were omitted for lack of time; `None` if all were measured.
-fn left_out<T>(sets: &[u64], taken: &BTreeMap<usize, T>) -> Option<Notice> {
+/// Returns a notice about the working sets that were omitted for lack of time, with their sizes for all `threads`;
+/// `None` if all were measured.
+fn left_out<T>(sets: &[u64], threads: u64, taken: &BTreeMap<usize, T>) -> Option<Notice> {
     let left_out = (0..sets.len()).filter(|i| !taken.contains_key(i));
-    let left_out: Vec<Bytes> = left_out.map(|i| Bytes(sets[i])).collect();
+    let left_out: Vec<Bytes> = left_out.map(|i| Bytes(sets[i] * threads)).collect();
     let which = match left_out[..] {
         [] => return None,
         [first, .., last] if left_out.len() > MAX_LISTED => format!("{first} to {last}"),
@@ -125,7 +127,7 @@ mod tests {
         let limits = RunLimits::new(Duration::from_secs_f64(budget), None);
         let (time, mut notices) =
             (RemainingTime::new(&policy::CURVES_AFTER_SETUP, &limits), Vec::new());
-        let taken = set_up(&sets, time, &mut SilentObserver, &mut notices, |i| {
+        let taken = set_up(&sets, 1, time, &mut SilentObserver, &mut notices, |i| {
             pass(sets[i] as f64 * byte + turn(sets[i]));
             Ok::<_, Infallible>((sets[i], Duration::from_secs_f64(turn(sets[i]))))
         });
@@ -172,5 +174,13 @@ mod tests {
     fn octaves_are_set_up_before_intermediate_sets() {
         let sets: Vec<u64> = [4, 6, 8, 12, 64, 96, 128, 192, 256].map(|kib| kib << 10).to_vec();
         assert_eq!(setup_order(&sets), [0, 1, 2, 8, 4, 6, 3, 5, 7]);
+    }
+
+    #[test]
+    fn omitted_sets_have_the_sizes_of_all_threads() {
+        let sets = [4 << 10, 6 << 10, 8 << 10];
+        let taken = BTreeMap::from([(0, ()), (2, ())]);
+        let text = left_out(&sets, 2, &taken).unwrap().message;
+        assert_eq!(text, "no time left for 1 of 3 working sets (12 KiB); use a longer --budget");
     }
 }

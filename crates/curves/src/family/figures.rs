@@ -2,20 +2,23 @@
 //! curve.
 
 use super::{
-    CellQuantity, Family, FamilyCell, FamilyMember, FamilyView, PathMemory, PathRun, with_mix,
+    CellQuantity, Family, FamilyCell, FamilyMember, FamilyView, MemoryPath, PathMemory, PathRun,
+    with_mix,
 };
+use crate::cached::{self, MeasuredChase};
 use crate::config::CurveConfig;
 use crate::loaded::{self, KNEE_BANDWIDTH};
 use crate::matrix::MIN_LOCAL_SHARE;
 use crate::mix::Mix;
 use crate::run::{self, CurveRun, FigureOutline, TimeConversion, TimedCells};
 use crate::{GAUGE, memory_chase, notice};
-use nodegauge_chase::{MemoryRegion, TIMES_LLC};
+use nodegauge_chase::MemoryRegion;
 use nodegauge_gauge::family::{
     self, FoundKnee, KNEE_PREFIX, Knee, LOAD_PERCENTS, LoadPoint, MeasuredPoint, PointNames,
     SATURATED_PREFIX,
 };
 use nodegauge_measure::record::{Measurement, QuotedStatistic, Status, Validity};
+use nodegauge_measure::stream_rule::CacheCapacity;
 use nodegauge_measure::{Bytes, NoticeId, Unit, stats};
 
 /// Measured cells of the family, from which the figures are computed.
@@ -75,6 +78,32 @@ impl FamilyFigures<'_, '_> {
         (config, validity)
     }
 
+    /// Returns the reason why figures of the arrays of a path are suspect if caches may hold part of the arrays.
+    fn array_doubt(&self, run: &CurveRun<'_>, path: usize) -> Option<String> {
+        let MemoryPath { places, .. } = &self.family.paths[path];
+        let workers = self.family.workers(places.len()).len() as u64;
+        let arrays = Bytes(self.family.array_bytes * workers);
+        cached::small_set_reason("arrays", arrays, self.caches(run, path))
+    }
+
+    /// Returns the reason why the latencies of a path are suspect if caches hold part of the chain. `step` and
+    /// `flushed` are the times of a load without load on the memory, seconds.
+    fn chase_doubt(
+        &self,
+        run: &CurveRun<'_>,
+        path: usize,
+        step: f64,
+        flushed: Option<f64>,
+    ) -> Option<String> {
+        let set = Bytes(self.memories[path].chase_memory.as_ref()?.bytes());
+        MeasuredChase { step, flushed, set }.doubt(self.caches(run, path))
+    }
+
+    /// Returns the last-level caches that the threads of a path use.
+    fn caches(&self, run: &CurveRun<'_>, path: usize) -> CacheCapacity {
+        run.setup.site.cache_capacity(&self.family.paths[path].cpus())
+    }
+
     /// Adds the figure for the bandwidth of all threads with a mix.
     fn add_bandwidth(
         &self,
@@ -89,14 +118,7 @@ impl FamilyFigures<'_, '_> {
             self.config_and_validity(run, path, &self.memories[path].load_region);
         let threads = self.family.paths[path].places.len() as u64;
         let arrays = Bytes(self.family.array_bytes * threads);
-        let caches = run.setup.site.cache_capacity(&self.family.paths[path].cpus());
-        if arrays.0 < TIMES_LLC * caches.bytes().map_or(0, |llc| llc.0) {
-            let reason = format!(
-                "arrays of {arrays} are smaller than four times the last-level caches in use, \
-                 which may hold part of them"
-            );
-            validity.mark_suspect(reason);
-        }
+        self.array_doubt(run, path).into_iter().for_each(|reason| validity.mark_suspect(reason));
         let config = CurveConfig {
             element: Some("f64".to_owned()),
             array_bytes: Some(arrays.0),
@@ -157,6 +179,10 @@ impl FamilyFigures<'_, '_> {
         let loaders = self.family.paths[path].places.len() as u64 - 1;
         let idle = self.number(path, member, CellQuantity::Point(0));
         let flushed = idle.and_then(|cell| memory_chase::flushed_load_time(judged, cell, 1));
+        let without_load = idle.map(|cell| judged.seconds(cell, 0)).unwrap_or_default();
+        let step = stats::median(&without_load);
+        let chase_doubt = self.chase_doubt(run, path, step, flushed);
+        let array_doubt = self.array_doubt(run, path);
         let mut points: Vec<MeasuredPoint> = Vec::new();
         for (number, share) in LOAD_PERCENTS.into_iter().enumerate() {
             let Some(cell) = self.number(path, member, CellQuantity::Point(number)) else {
@@ -168,10 +194,16 @@ impl FamilyFigures<'_, '_> {
                 let doubt = family::latency_doubt(&judged.seconds(cell, 0));
                 doubt.into_iter().for_each(|reason| validity.mark_suspect(reason));
             }
+            let array_doubt = array_doubt.iter().filter(|_| share > 0);
+            array_doubt.for_each(|reason| validity.mark_suspect(reason));
             let PointNames { latency, bandwidth } = self.point_names(mix, share);
             let names = std::iter::once(latency).chain(bandwidth);
             let parts = names.zip([TimeConversion::Seconds, TimeConversion::Rate]).enumerate();
             for (part, (name, value)) in parts {
+                let mut validity = validity.clone();
+                // The first part is the latency.
+                let chase_doubt = chase_doubt.iter().filter(|_| part == 0);
+                chase_doubt.for_each(|reason| validity.mark_suspect(reason));
                 let figure = FigureOutline {
                     name,
                     quoted: QuotedStatistic::Median,
@@ -183,7 +215,7 @@ impl FamilyFigures<'_, '_> {
                         wait_s: load.as_ref().and_then(|(_, times)| times.pause_seconds(share)),
                         ..config.clone()
                     },
-                    validity: validity.clone(),
+                    validity,
                 };
                 run.add_figure(judged, cell, part, figure);
             }

@@ -24,7 +24,12 @@ impl FromStr for NodeChoice {
 
     /// Parses `all` or a list of nodes such as `0,2-3`.
     fn from_str(text: &str) -> Result<Self, SyntaxError> {
-        if text == "all" { Ok(Self::All) } else { parse_numa_node_ranges(text).map(Self::Ranges) }
+        if text == "all" {
+            return Ok(Self::All);
+        }
+        // The syntax is that of numactl's options, which are not options of this program.
+        let with_example = |error| SyntaxError { example: "all or 0,2-3", ..error };
+        parse_numa_node_ranges(text).map(Self::Ranges).map_err(with_example)
     }
 }
 
@@ -137,6 +142,7 @@ mod tests {
         let refused = chosen("0-2").unwrap_err();
         assert!(refused.starts_with("this machine has no NUMA node 2 with memory"), "{refused}");
         assert_eq!(NodeChoice::FromOptions.nodes(&known, "memory").unwrap(), [None]);
-        assert!("1-".parse::<NodeChoice>().is_err() && "al".parse::<NodeChoice>().is_err());
+        assert!("al".parse::<NodeChoice>().is_err());
+        assert_eq!("1-".parse::<NodeChoice>().unwrap_err().example, "all or 0,2-3");
     }
 }

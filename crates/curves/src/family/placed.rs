@@ -5,8 +5,9 @@
 //! memory, and their readings show how busy it is. Runs of the program and known loads on its CPUs are interleaved. If
 //! the counters of the memory controllers can be read, they provide the bandwidth.
 
-use super::PathRun;
 use super::drawn::{self, Calibration, CalibrationPoint, ProgramBandwidth};
+use super::reaction::{Reaction, ReactionReadings};
+use super::{PathRun, block_starts};
 use crate::config::CurveConfig;
 use crate::loaded::LoaderTimes;
 use crate::run::CurveRun;
@@ -22,8 +23,8 @@ use nodegauge_measure::interference::{Cause, CpuTimeReading};
 use nodegauge_measure::record::{Measurement, QuotedStatistic, Status, Validity};
 use nodegauge_measure::samples::{Sample, SamplesByRegime};
 use nodegauge_measure::schedule::{RunLimits, Turn, TurnFailure, policy};
-use nodegauge_measure::stats::{self, BetterDirection, Summary};
-use nodegauge_measure::{BytesPerSec, Failure, Fraction, Notice, NoticeId, Unit, clock};
+use nodegauge_measure::stats;
+use nodegauge_measure::{BytesPerSec, Failure, Fraction, NoticeId, Unit, clock};
 use nodegauge_os::ChildPlace;
 use nodegauge_toolchain::program::{self, ProgramJob};
 use nodegauge_toolchain::watchdog::Watchdog;
@@ -119,7 +120,7 @@ impl ProgramRuns {
             ProgramEnd::Succeeded(seconds) => seconds,
             ProgramEnd::Interrupted => return Err(ArenaError::Interrupted),
             ProgramEnd::Failed(reason) => {
-                let text = format!("cannot place the program: {reason}");
+                let text = format!("cannot place the program {command}: {reason}");
                 return Err(ArenaError::Loops(Failure::unmet(text)));
             }
             ProgramEnd::OutOfTime => {
@@ -202,7 +203,9 @@ fn cells() -> Vec<ProgramCell> {
 fn method_in_words(reporter: ReporterKind) -> &'static str {
     match reporter {
         ReporterKind::Chain => "latency of a chain during the program, calibrated by known loads",
-        ReporterKind::Readers => "rate of readers during the program, calibrated by known loads",
+        ReporterKind::Readers => {
+            "time per byte of readers during the program, calibrated by known loads"
+        }
     }
 }
 
@@ -248,7 +251,8 @@ impl<'p, 'm> PlacedProgram<'p, 'm> {
         let seconds = match ended {
             Some(ProgramEnd::Succeeded(seconds)) => seconds,
             Some(ProgramEnd::Failed(reason)) => {
-                return Err(TurnFailure::Cell(Failure::unmet(reason)));
+                let text = format!("the program {} failed in a later run: {reason}", runs.command);
+                return Err(TurnFailure::Cell(Failure::unmet(text)));
             }
             Some(ProgramEnd::OutOfTime) => return Err(TurnFailure::OutOfTime),
             Some(ProgramEnd::Interrupted) | None => return Ok(Vec::new()),
@@ -286,8 +290,11 @@ impl<'p, 'm> PlacedProgram<'p, 'm> {
         let reporters = Reporters { load, other_workers: workers };
         let full = KnownLoad { spins: Some(0), time: KNOWN_TIME, start: 0 };
         let Some(chain) = &mut self.path.chase else { return Ok(()) };
-        let first = reporters.calibrate(self.path.pool, chain, ReporterKind::Chain, full)?;
-        let times = LoaderTimes::from_load(&load, first.seconds[1], workers as u64);
+        let mut starts = block_starts(self.path.blocks);
+        let times = LoaderTimes::calibrate(&load, workers as u64, || {
+            let known = KnownLoad { start: starts.next().unwrap_or(0), ..full };
+            reporters.calibrate(self.path.pool, chain, ReporterKind::Chain, known)
+        })?;
         let cells = cells();
         let limits = run.limits;
         run.observer.begin_phase("running the program and known loads, interleaved");
@@ -324,12 +331,6 @@ impl<'p, 'm> PlacedProgram<'p, 'm> {
         figures.add(run, &self.counter_rates);
         Ok(())
     }
-}
-
-/// Returns the notice that the sensitivity of a program is unknown. `why` is the reason.
-fn unknown_sensitivity(why: &str) -> Notice {
-    let text = Obstacle::new(why).cannot_tell("how the program reacts to a higher latency");
-    notice(NoticeId::Method, text)
 }
 
 /// Samples of a run with a program, from which the figures are computed.
@@ -392,10 +393,16 @@ impl ProgramFigures {
         for reporter in reporters {
             let cell = self.number(ProgramCell::Program(*reporter));
             if let Some(failure) = self.series.cell_failure(cell) {
-                validity.mark_invalid(nodegauge_gauge::series::lost_in_words(failure));
+                let reason = nodegauge_gauge::series::lost_in_words(failure);
+                if !validity.reasons.contains(&reason) {
+                    validity.mark_invalid(reason);
+                }
             }
             for doubt in self.regime.doubts(cell, 0, run.setup.is_guest()) {
-                validity.add(Status::Suspect, doubt);
+                // The runs with both kinds of reporters may have the same doubt.
+                if !validity.reasons.contains(&doubt) {
+                    validity.add(Status::Suspect, doubt);
+                }
             }
         }
         validity
@@ -439,8 +446,7 @@ impl ProgramFigures {
         let (number, drawn) = match drawn::best_estimate(&estimates) {
             Ok(best) => best,
             Err(why) => {
-                let text = why.obstacle().cannot_tell("which bandwidth the program uses");
-                run.outcome.notices.push(notice(NoticeId::Method, text));
+                self.add_unknown(run, "which bandwidth the program uses", why.obstacle());
                 return;
             }
         };
@@ -493,31 +499,44 @@ impl ProgramFigures {
         let m = m
             .with_samples(QuotedStatistic::Median, slowdowns.clone())
             .with_validity(validity.clone());
-        let reacts =
-            m.summary.as_ref().and_then(|summary| summary.ci95).is_some_and(|ends| ends[0] > 1.0);
         run.outcome.measurements.push(m);
-        if !reacts {
-            run.outcome
-                .notices
-                .push(unknown_sensitivity("the load of the other CPUs does not slow it down"));
-            return;
-        }
-        let idle = self.seconds(ProgramCell::Known(ReporterKind::Chain, 0), 0);
-        let loaded = self.seconds(ProgramCell::LoadedChain, 0);
-        let ends = [&idle, &loaded]
-            .map(|of| Summary::from_samples(of, BetterDirection::Lower).and_then(|all| all.ci95));
-        let rise = stats::median(&loaded) / stats::median(&idle);
-        if !matches!(ends, [Some([_, high]), Some([low, _])] if low > high) {
-            run.outcome
-                .notices
-                .push(unknown_sensitivity("the latency does not rise under this load"));
-            return;
-        }
+        let readings = ReactionReadings {
+            slowdowns,
+            idle: self.seconds(ProgramCell::Known(ReporterKind::Chain, 0), 0),
+            loaded: self.seconds(ProgramCell::LoadedChain, 0),
+        };
+        let Reaction { rise, sensitivities } = match readings.reaction() {
+            Ok(reaction) => reaction,
+            Err(why) => {
+                let what = "how the program reacts to a higher latency";
+                self.add_unknown(run, what, why.obstacle());
+                return;
+            }
+        };
         let ratio = format!("(slowdown - 1) / (rise of latency - 1), rise of latency {rise:.2} x");
         let sensitivity = self.figure(run, SENSITIVITY, Unit::Factor, &ratio);
-        let values = slowdowns.iter().map(|slowdown| (slowdown - 1.0) / (rise - 1.0)).collect();
-        let sensitivity =
-            sensitivity.with_samples(QuotedStatistic::Median, values).with_validity(validity);
+        let sensitivity = sensitivity
+            .with_samples(QuotedStatistic::Median, sensitivities)
+            .with_validity(validity);
         run.outcome.measurements.push(sensitivity);
+    }
+
+    /// Adds the notice that `what` is unknown. If the program failed or the run was interrupted, this is the reason,
+    /// otherwise `obstacle`.
+    fn add_unknown(&self, run: &mut CurveRun<'_>, what: &str, obstacle: Obstacle) {
+        let is_interrupted = run.outcome.is_interrupted();
+        let obstacle = self.lost_runs(is_interrupted).unwrap_or(obstacle);
+        run.outcome.notices.push(notice(NoticeId::Method, obstacle.cannot_tell(what)));
+    }
+
+    /// Returns the reason why runs of the program are missing; `None` if the time determined their number.
+    fn lost_runs(&self, is_interrupted: bool) -> Option<Obstacle> {
+        if is_interrupted {
+            return Some(Obstacle::new("the run was interrupted"));
+        }
+        let reporters = [ReporterKind::Chain, ReporterKind::Readers];
+        let mut cells = reporters.map(|kind| self.number(ProgramCell::Program(kind))).into_iter();
+        let failure = cells.find_map(|cell| self.series.cell_failure(cell))?;
+        Some(Obstacle::new(failure.reason()))
     }
 }

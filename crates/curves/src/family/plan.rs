@@ -8,15 +8,20 @@ use nodegauge_chase::LOAD_BLOCK_BYTES;
 use nodegauge_measure::{Bytes, Failure, Notice, NoticeId};
 
 /// Fails if a path has fewer threads than a chain and a load together require.
-fn refuse_one_thread(threads: usize) -> Result<(), Failure> {
+fn refuse_one_thread(setup: CurveSetup<'_>, path: &MemoryPath) -> Result<(), Failure> {
+    let threads = path.places.len();
     if threads >= 2 {
         return Ok(());
     }
+    let hint = match path.from {
+        Some(_) => "choose NUMA nodes with at least two cores (--from)",
+        None => setup.second_thread_hint(),
+    };
     Err(Failure::usage(format!(
         "latency under load requires at least two threads, one that measures and one \
              that loads the memory; found {threads}"
     ))
-    .hint("--threads 2"))
+    .hint(hint))
 }
 
 /// Plans the measurement of the whole family. The chain has the same working set as in `memory loaded`, and the arrays
@@ -25,7 +30,7 @@ fn refuse_one_thread(threads: usize) -> Result<(), Failure> {
 pub(crate) fn plan(setup: CurveSetup<'_>, notices: &mut Vec<Notice>) -> Result<Family, Failure> {
     let paths = MemoryPath::all(setup)?;
     for path in &paths {
-        refuse_one_thread(path.places.len())?;
+        refuse_one_thread(setup, path)?;
     }
     if setup.options.program.is_some() && paths.len() > 1 {
         return Err(Failure::usage("a program can be measured on only one path")
@@ -78,7 +83,8 @@ pub(crate) fn plan_loaded(
     notices: &mut Vec<Notice>,
 ) -> Result<Family, Failure> {
     let threads = setup.threads();
-    refuse_one_thread(threads as usize)?;
+    let path = MemoryPath::from_placement(setup);
+    refuse_one_thread(setup, &path)?;
     let loaders = threads - 1;
     let set = setup.largest(notices);
     refuse_below(Bytes(loaders * LOAD_BLOCK_BYTES as u64 * 16), set)?;
@@ -89,7 +95,7 @@ pub(crate) fn plan_loaded(
     }
     Ok(Family {
         view: FamilyView::Loaded,
-        paths: vec![MemoryPath::from_placement(setup)],
+        paths: vec![path],
         mixes: vec![Mix::Reads],
         chase_sets: Some(SetRange::from_setup(setup, set, Bytes(usable.0 - set.0))),
         array_bytes: (set.0 / loaders).next_multiple_of(LOAD_BLOCK_BYTES as u64),
@@ -111,7 +117,7 @@ pub(crate) fn plan_mix(
     let arrays = Mix::ALL.iter().map(|mix| mix.arrays()).max().unwrap_or(1);
     let usable = setup.usable();
     let needed = size * arrays;
-    let mut array_bytes = (size.0 / threads) & !4095;
+    let mut array_bytes = (size.0 / threads).next_multiple_of(4096);
     if needed > usable {
         array_bytes = (usable.0 / arrays / threads) & !4095;
         if setup.options.max_working_set.is_some() || array_bytes == 0 {

@@ -244,6 +244,27 @@ fn flat_curve_has_one_level_and_slope_has_none() {
 }
 
 #[test]
+fn level_that_ends_between_unmeasured_sets_belongs_to_the_cache_that_holds_its_sets() {
+    let caches = reported(32, 1024, 32 << 10, 32 << 10);
+    let measured = |is_measured: &dyn Fn(u64) -> bool| {
+        let mut dots = curves(&[&ZEN4]);
+        dots.retain(|dot| is_measured(dot.bytes));
+        dots
+    };
+    // No set between 512 KiB and 64 MiB was measured, so the level of L2 may end anywhere between them.
+    let dots = measured(&|bytes| bytes <= 512 << 10 || bytes >= 64 << 20);
+    has_levels(&dots, &caches, &[("L1", 4, 32), ("L2", 64, 512), ("memory", 64 << 10, 128 << 10)]);
+    // One set per octave was measured.
+    let octaves = measured(&|bytes| bytes.is_power_of_two());
+    let expected = [("L1", 4, 32), ("L2", 64, 512), ("memory", 16 << 10, 128 << 10)];
+    has_levels(&octaves, &caches, &expected);
+    // No cache certainly holds the last set.
+    let cache = |end, next| fitting_cache(&caches, end, next).map(|cache| cache.level);
+    assert_eq!(cache(48 << 20, 256 << 20), None);
+    assert_eq!((cache(512 << 10, 64 << 20), cache(3 << 20, 12 << 20)), (Some(2), Some(3)));
+}
+
+#[test]
 fn cache_without_a_plateau_is_reported() {
     let mut values = vec![1.0; 8];
     values.extend([100.0; 23]);

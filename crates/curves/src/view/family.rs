@@ -1,6 +1,6 @@
 //! View of the family of curves of the node's memory, with a program shown among the curves.
 
-use super::{CurvesFigure, evidence, memory_latency};
+use super::{CurvesFigure, cache_remark, evidence, memory_latency};
 use crate::family::{BANDWIDTH, BANDWIDTH_BELOW, LATENCY, NAMES, SENSITIVITY, SLOWDOWN};
 use nodegauge_gauge::family::{self, FamilyFigure, IDLE_PREFIX, KNEE_PREFIX, SATURATED_PREFIX};
 use nodegauge_gauge::view::sentence::{capitalise, value_in_words, verb_form};
@@ -138,10 +138,52 @@ pub(super) fn add_view(of: &[CurvesFigure<'_>], section: &mut Section) {
     }
 }
 
+/// Returns the idle latency that a conclusion states: the first one of the first path.
+fn stated_idle<'a>(of: &'a [CurvesFigure<'a>]) -> Option<&'a CurvesFigure<'a>> {
+    let path = figure_path(of.first()?);
+    of.iter().find(|figure| {
+        figure.0.name.starts_with(IDLE_PREFIX)
+            && figure_path(figure) == path
+            && value_in_words(figure.0).is_some()
+    })
+}
+
 /// Returns the conclusion about the family: the idle latency, the range of the bandwidths of all threads, and the
 /// bandwidth of the user's program, if given.
 pub(super) fn conclusion(of: &[CurvesFigure<'_>]) -> Option<String> {
     let mut parts = family::conclusion(&curve_figures(of), "all threads together");
+    // The first part states the idle latency, if it is known.
+    if let Some((idle, first)) = stated_idle(of).zip(parts.first_mut()) {
+        first.push_str(&cache_remark(idle));
+    }
     parts.extend(program_in_words(of));
     (!parts.is_empty()).then(|| capitalise(&parts.join("; ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::GAUGE;
+    use crate::config::CurveConfig;
+    use nodegauge_arena::names::CURVE_FAMILY;
+    use nodegauge_measure::Unit;
+    use nodegauge_measure::record::QuotedStatistic;
+
+    #[test]
+    fn idle_latency_of_caches_has_a_remark() {
+        let figure = |name: &str, unit: Unit, value: f64| {
+            let m = Measurement::new(GAUGE, CURVE_FAMILY, name, unit);
+            m.with_value(QuotedStatistic::Single, value)
+        };
+        let idle = figure("idle_1:0", Unit::Seconds, 5.059e-9);
+        let all = figure("saturated_1:0", Unit::BytesPerSecond, 80e9);
+        let with_flushed = |flushed: f64| {
+            let config = CurveConfig { flushed_s: Some(flushed), ..CurveConfig::default() };
+            conclusion(&[(&all, CurveConfig::default()), (&idle, config)]).unwrap()
+        };
+        let cached = "Memory latency is 5.059 ns without load (partly from caches: flushed lines take 147.0 ns); all \
+                      threads together reach 80.00 GB/s (1:0)";
+        assert_eq!(with_flushed(147e-9), cached);
+        assert!(!with_flushed(5e-9).contains("partly"));
+    }
 }

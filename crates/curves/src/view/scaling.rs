@@ -93,7 +93,9 @@ fn add_levels(of: &[CurvesFigure<'_>], levels: &[&str], section: &mut Section) {
             |kernel| kernel.to_string(),
             |level, kernel| {
                 let place = levels.iter().position(|known| known == level).unwrap_or(0);
-                ColumnUnit::NANOSECONDS.cell(added_times(of, levels, *kernel).get(place).copied())
+                let added = added_times(of, levels, *kernel).get(place).copied();
+                // A level that is not slower than the previous level adds no time.
+                ColumnUnit::NANOSECONDS.cell(added.filter(|time| *time > 0.0))
             },
         );
     section.push(times.table(levels)).push_gap();
@@ -126,7 +128,8 @@ pub(super) fn add_view(of: &[CurvesFigure<'_>], section: &mut Section) {
         section.push(of_mixes.table(&mixes)).push_gap();
     }
     section.push(Block::Text(format!(
-        "GB/s, counted as in STREAM; one core: bandwidth in each level; ns per line: time that the level adds per {CACHE_LINE_BYTES} B; \
+        "GB/s, counted as in STREAM; one core: bandwidth in each level, with the loop chosen for memory; ns per line: \
+         time that the level adds per {CACHE_LINE_BYTES} B, - if it is not slower than the level above; \
          mix: lines read : lines written, by all threads"
     )));
     // The last figures are for all threads.
