@@ -12,6 +12,7 @@ use crate::size::{self, ChosenOrder, OrderSpec};
 use crate::{DGEMM, FMA_PEAK, FMA_PEAK_F32, GAUGE, RATING, TEST};
 use nodegauge_analysis::expect::PossibleFigures;
 use nodegauge_gauge::{ExpectedCost, MeasuredNode, PlannedRun};
+use nodegauge_machine::peak_in_use;
 use nodegauge_measure::quantity::count_in_words;
 use nodegauge_measure::record::{Machine, TheoreticalValue};
 use nodegauge_measure::repeat::StopReason;
@@ -108,7 +109,8 @@ impl HplPlan {
         let layout = RankLayout::from_options(&site.topology, &options.ranks, &placement);
         let threads = placement.threads.len();
         let machine = &site.machine;
-        let (dgemm, rate) = foreseen_rate(machine, &options, threads).unzip();
+        let peak = peak_in_use(machine, &site.topology, &placement.cpus(), threads);
+        let (dgemm, rate) = foreseen_rate(machine, &options, peak.as_ref(), threads).unzip();
         let spec = options.order;
         let sized = !matches!(spec, OrderSpec::Given(_));
         if machine.is_described() && machine.memory.available.is_none() && sized {
@@ -133,7 +135,6 @@ impl HplPlan {
         choose::check_libraries(&options.libraries)?;
         let reference = PlacedReferenceProgram::find(&site.topology, layout, &options)?;
         let available = machine.memory.available.map(Bytes);
-        let peak = theoretical_peak(machine, threads);
         let other_peaks =
             peak.as_ref().and_then(|peak| machine.processor.other_peaks_in_words(peak));
         let notices = Vec::new();
@@ -174,7 +175,8 @@ impl HplPlan {
         if filled.order == OrderSpec::Quick {
             filled.order = OrderSpec::Full;
         }
-        let rate = foreseen_rate(&site.machine, &filled, 1).map_or(f64::NAN, |(rate, _)| rate.0);
+        let rate = foreseen_rate(&site.machine, &filled, self.peak.as_ref(), 1);
+        let rate = rate.map_or(f64::NAN, |(rate, _)| rate.0);
         let chosen = reference::choose_order(site, &filled, rate, &self.layout, 1, *nb)?;
         Ok(dat::format_input(chosen.order, &nbs, &grids, &format!("{}{of_first}", chosen.formula)))
     }
@@ -347,30 +349,13 @@ fn multiple(options: &HplOptions, layout: &RankLayout) -> usize {
     if options.grid_multiple { size::lcm(p, q) } else { 1 }
 }
 
-/// Returns the theoretical peak of the cores that this number of threads uses.
-fn theoretical_peak(machine: &Machine, threads: usize) -> Option<TheoreticalValue> {
-    let peak = machine.peak_flops.clone()?;
-    let cores = machine.processor.cores.max(1) as usize;
-    let used = threads.min(cores);
-    if used == cores {
-        return Some(peak);
-    }
-    if !machine.processor.core_classes.is_empty() {
-        return nodegauge_machine::theoretical_peak(&machine.processor, used as u32);
-    }
-    Some(TheoreticalValue {
-        value: peak.value * used as f64 / cores as f64,
-        basis: format!("{used} of {}", peak.basis),
-        ..peak
-    })
-}
-
 /// Returns the rate from which the time of a solve is predicted, with its source: the given rate, otherwise the DGEMM
 /// rate of an earlier run, otherwise a share of the processor's peak. For an unknown processor, a peak is assumed.
-/// Returns `None` for a described machine with an unknown processor.
+/// Returns `None` for a described machine with an unknown processor. `peak` is the peak of the cores in use.
 fn foreseen_rate(
     machine: &Machine,
     options: &HplOptions,
+    peak: Option<&TheoreticalValue>,
     threads: usize,
 ) -> Option<(FlopsPerSec, String)> {
     if let Some(rate) = options.rate {
@@ -379,8 +364,8 @@ fn foreseen_rate(
     if let Some((dgemm, source)) = &options.dgemm {
         return Some((*dgemm, format!("{dgemm} DGEMM ({source})")));
     }
-    let (peak, basis) = match theoretical_peak(machine, threads) {
-        Some(peak) => (peak.value, peak.basis),
+    let (peak, basis) = match peak {
+        Some(peak) => (peak.value, peak.basis.clone()),
         None if machine.is_described() => return None,
         None => {
             let used = threads.min(machine.processor.cores.max(1) as usize);
@@ -401,7 +386,7 @@ fn foreseen_rate(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nodegauge_machine::{SysRoot, Topology, TopologySource};
+    use nodegauge_machine::{DescribeOptions, SysRoot, Topology, TopologySource};
     use nodegauge_measure::record::MachineSource;
     use nodegauge_placement::PlacementRequest;
 
@@ -410,29 +395,55 @@ mod tests {
         let mut machine = Machine::default();
         machine.processor.cores = 4;
         let mut options = HplOptions::default();
-        let (dgemm, basis) = foreseen_rate(&machine, &options, 2).unwrap();
+        let (dgemm, basis) = foreseen_rate(&machine, &options, None, 2).unwrap();
         assert!((dgemm.0 / (0.9 * 2.0 * 32e9) - 1.0).abs() < 1e-12, "{basis}");
         assert!(basis.contains("assumed: 2 cores x 2 GHz x 16 FLOP/cycle"), "{basis}");
-        let peak_basis = "4 cores".to_owned();
+        let peak_basis = "2 of 4 cores".to_owned();
         let peak =
-            TheoreticalValue { value: 400e9, basis: peak_basis, detail: None, at_most: false };
-        machine.peak_flops = Some(peak);
-        let (peak_dgemm, taken_basis) = foreseen_rate(&machine, &options, 2).unwrap();
+            TheoreticalValue { value: 200e9, basis: peak_basis, detail: None, at_most: false };
+        let (peak_dgemm, taken_basis) = foreseen_rate(&machine, &options, Some(&peak), 2).unwrap();
         assert!((peak_dgemm.0 / 180e9 - 1.0).abs() < 1e-12, "{taken_basis}");
         assert!(
             taken_basis.ends_with("estimated as 0.9 x 200.0 GFLOP/s (2 of 4 cores)"),
             "{taken_basis}"
         );
         options.dgemm = Some((FlopsPerSec(123e9), "saved yesterday".to_owned()));
-        let (saved_dgemm, saved_basis) = foreseen_rate(&machine, &options, 2).unwrap();
+        let (saved_dgemm, saved_basis) = foreseen_rate(&machine, &options, None, 2).unwrap();
         assert_eq!(saved_dgemm, FlopsPerSec(123e9));
         assert_eq!(saved_basis, "123.0 GFLOP/s DGEMM (saved yesterday)");
         options.rate = Some(FlopsPerSec(1e12));
-        let (_, given_basis) = foreseen_rate(&machine, &options, 2).unwrap();
+        let (_, given_basis) = foreseen_rate(&machine, &options, None, 2).unwrap();
         assert_eq!(given_basis, "1.000 TFLOP/s as given");
         let unknown = Machine { source: MachineSource::Synthetic, ..Machine::default() };
-        assert_eq!(foreseen_rate(&unknown, &HplOptions::default(), 2), None);
+        assert_eq!(foreseen_rate(&unknown, &HplOptions::default(), None, 2), None);
     }
+
+    #[test]
+    fn peak_and_predicted_rate_are_those_of_the_chosen_cores() {
+        let file =
+            concat!(env!("CARGO_MANIFEST_DIR"), "/../machine/tests/topologies/three-classes.xml");
+        let topology = Topology::load(&TopologySource::Xml(file.into())).unwrap();
+        let of = DescribeOptions {
+            processor: Some("EPYC 9654".to_owned()),
+            ..DescribeOptions::default()
+        };
+        let root = SysRoot::live();
+        let machine = nodegauge_machine::describe(&topology, &root, &of);
+        let site = MeasuredNode::new(topology, machine, root).with_plan_memory(None);
+        let peak = |cores: &str| {
+            let cores = Some(cores.parse().unwrap());
+            let request = PlacementRequest { cores, ..PlacementRequest::default() };
+            let placement = nodegauge_placement::plan(&site.topology, &request).unwrap();
+            let options = HplOptions { order: OrderSpec::Full, ..HplOptions::default() };
+            let plan = HplPlan::new(&site, placement, options).unwrap();
+            assert!(plan.rate.unwrap().contains(&plan.peak.as_ref().unwrap().basis));
+            plan.peak.unwrap().value
+        };
+        assert_eq!(peak("slow"), 2.0 * 1.25e9 * 16.0);
+        assert_eq!(peak("class2"), 4.0 * 1.9e9 * 16.0);
+        assert_eq!(peak("fast"), 4.0 * 2.4e9 * 16.0);
+    }
+
     /// Returns the plan of two EPYC 7F52 with 377.81 GB for candidates for NB.
     fn of_published(nb: &[usize], grid_multiple: bool) -> HplPlan {
         let text = "Package:2 NUMANode:1 L3Cache:16(size=16777216) L2Cache:1 Core:1 PU:1";

@@ -12,12 +12,10 @@ use crate::root::SysRoot;
 use crate::topology::{SpeedClass, Topology, TopologyNumaNode, TopologySource};
 use crate::{cgroup, clock, devices, disks, host, memory, process_limits, software};
 use nodegauge_measure::Hertz;
-use nodegauge_measure::quantity::count_in_words;
-use nodegauge_measure::record::{
-    ClockBasis, CoreClass, Machine, Memory, NumaNode, Processor, TheoreticalValue,
-};
+use nodegauge_measure::record::{ClockBasis, CoreClass, Machine, Memory, NumaNode, Processor};
 use std::collections::{BTreeMap, BTreeSet};
 
+pub(crate) mod peak;
 pub(crate) mod theory;
 
 /// Information about the machine that the user gives.
@@ -52,7 +50,7 @@ pub fn describe(topology: &Topology, root: &SysRoot, options: &DescribeOptions) 
         measured_cache: None,
         numa_nodes: numa_nodes(topology, live.then_some(root)),
         memory: system_memory_entry(topology, root, options, entry.as_ref(), guest.is_some()),
-        peak_flops: theoretical_peak(&processor, processor.cores),
+        peak_flops: peak::of_all_cores(&processor),
         kernel: if live { host::kernel(root) } else { None },
         virtualisation: guest,
         pages: live.then(|| memory::pages(root)),
@@ -164,80 +162,6 @@ fn processor(
         min_hz: None,
         max_hz: None,
     }
-}
-
-/// Returns the theoretical peak of a number of cores, with its formula. If cores differ in speed, the fastest cores
-/// are used first. If the formula contains the base clock, the detail also gives the peak at the measured clock.
-pub fn theoretical_peak(processor: &Processor, cores: u32) -> Option<TheoreticalValue> {
-    let per_cycle = processor.flops_per_cycle?;
-    let hz = processor.hz?;
-    let hz_basis = processor.hz_basis.as_ref().map_or("", ClockBasis::as_str);
-    let mut detail = processor.flops_basis.clone().unwrap_or_default();
-    if processor.core_classes.len() > 1 {
-        detail += "; the clocks of the classes are assumed to have the same ratio as their maximum clocks, and cores of \
-                   slower classes may have fewer FLOP/cycle";
-        let groups = core_groups(processor, cores, hz);
-        let value = groups.iter().map(|of| processor::peak(of.cores, of.clock, per_cycle).0);
-        let terms: Vec<String> = groups
-            .iter()
-            .map(|of| {
-                let group = count_in_words(of.cores as usize, &format!("{} core", of.class));
-                format!("{group} x {}", of.clock)
-            })
-            .collect();
-        return Some(TheoreticalValue {
-            value: value.sum(),
-            basis: format!("({}) ({hz_basis}) x {per_cycle} FLOP/cycle", terms.join(" + ")),
-            detail: Some(detail),
-            at_most: true,
-        });
-    }
-    if processor.hz_basis == Some(ClockBasis::Measured) {
-        detail +=
-            "; clock measured with scalar work on all cores; it may be lower with wide vectors";
-    } else if let Some(measured) = processor.measured_hz {
-        let peak = processor::peak(cores, measured, per_cycle);
-        detail += &format!("; {peak} at {measured}, measured with scalar work on all cores");
-    }
-    Some(TheoreticalValue {
-        value: processor::peak(cores, hz, per_cycle).0,
-        basis: format!(
-            "{} x {hz} ({hz_basis}) x {per_cycle} FLOP/cycle",
-            count_in_words(cores as usize, "core")
-        ),
-        detail: Some(detail),
-        at_most: false,
-    })
-}
-
-/// Cores of a class that are used.
-struct CoreGroup<'a> {
-    cores: u32,
-    clock: Hertz,
-    class: &'a str,
-}
-
-/// Returns the classes to which the `cores` fastest cores belong, the fastest first. `hz` is the clock of the
-/// fastest class.
-fn core_groups(processor: &Processor, cores: u32, hz: Hertz) -> Vec<CoreGroup<'_>> {
-    let fastest = processor.core_classes.first().and_then(max_clock);
-    let mut left = cores;
-    let mut groups = Vec::new();
-    for class in &processor.core_classes {
-        let used = left.min(class.cores);
-        left -= used;
-        let share = max_clock(class).zip(fastest).map_or(1.0, |(own, fastest)| own / fastest);
-        if used > 0 {
-            let clock = Hertz(hz.0 * share);
-            groups.push(CoreGroup { cores: used, clock, class: &class.name });
-        }
-    }
-    groups
-}
-
-/// Returns the maximum clock of a class, in Hz.
-fn max_clock(class: &CoreClass) -> Option<f64> {
-    class.clocks.map(|[_, max]| max.0)
 }
 
 fn numa_nodes(topology: &Topology, root: Option<&SysRoot>) -> Vec<NumaNode> {
@@ -381,33 +305,6 @@ mod tests {
         assert_eq!(machine.processor.microarchitecture.as_deref(), Some("Zen 4"));
         let theoretical = machine.memory.theoretical.unwrap();
         assert_eq!((theoretical.value, theoretical.basis.as_str()), (921.6e9, "catalog"));
-    }
-
-    #[test]
-    fn peak_of_core_classes_is_sum_of_classes() {
-        let class = |name: &str, cores, max: f64| CoreClass {
-            name: name.to_owned(),
-            cores,
-            cpus: Vec::new(),
-            designs: Vec::new(),
-            capacities: None,
-            clocks: Some([Hertz(1e9), Hertz(max)]),
-        };
-        let processor = Processor {
-            cores: 24,
-            hz: Some(Hertz(3e9)),
-            hz_basis: Some(ClockBasis::Catalog),
-            flops_per_cycle: Some(16),
-            core_classes: vec![class("fast", 8, 5e9), class("slow", 16, 4e9)],
-            ..Processor::default()
-        };
-        let all = theoretical_peak(&processor, 24).unwrap();
-        assert!((all.value - (8.0 * 3e9 + 16.0 * 2.4e9) * 16.0).abs() < 1.0, "{all:?}");
-        assert!(all.at_most);
-        assert!(all.basis.starts_with("(8 fast cores x 3.000 GHz + 16 slow cores x 2.400 GHz)"));
-        // The cores of the fastest class are used first.
-        let fast = theoretical_peak(&processor, 8).unwrap();
-        assert!((fast.value - 8.0 * 3e9 * 16.0).abs() < 1.0, "{fast:?}");
     }
 
     #[test]

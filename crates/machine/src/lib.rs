@@ -33,7 +33,8 @@ pub mod topology;
 mod unavailable;
 mod usable_cpus;
 
-pub use describe::{DescribeOptions, describe, theoretical_peak};
+pub use describe::peak::peak_in_use;
+pub use describe::{DescribeOptions, describe};
 pub use dimms::{DimmSpec, node_bandwidth};
 pub use doctor::{OTHER_LOAD, examine};
 pub use host::{inherited_settings, is_runtime_variable, name as host_name, uptime_in_words};
