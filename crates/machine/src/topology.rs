@@ -10,6 +10,7 @@ pub use crate::pci::PciDevice;
 use nodegauge_measure::Failure;
 use nodegauge_measure::record::{Cache, MachineSource};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -111,6 +112,15 @@ impl TopologyNumaNode {
     }
 }
 
+/// Cache of the highest level that some hardware threads have for data.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LastCache {
+    /// Index into [`Topology::caches`].
+    pub entry: usize,
+    /// Hardware threads, in numeric order.
+    pub cpus: Vec<CpuId>,
+}
+
 /// Machine with the data that placement needs. Threads are in hwloc's logical order (by socket, then NUMA node, then
 /// cache, then core), so that neighbouring threads share the most resources.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -133,8 +143,11 @@ pub struct Topology {
     pub core_classes: Vec<SpeedClass>,
     /// NUMA nodes in ascending order of their numbers.
     pub nodes: Vec<TopologyNumaNode>,
-    /// Caches, beginning with level 1.
+    /// Caches, beginning with level 1. Caches of one level that differ in size are separate entries, the smallest
+    /// first.
     pub caches: Vec<Cache>,
+    /// Data caches of the highest level that each hardware thread has; each hardware thread is in at most one.
+    pub last_caches: Vec<LastCache>,
     /// Accelerators and the adapters of fast networks, in the order of the bus.
     pub devices: Vec<PciDevice>,
     /// Processor name that hwloc found.
@@ -213,17 +226,22 @@ impl Topology {
     }
 
     /// Returns the total size in bytes and the number of the last-level caches that the given threads can use;
-    /// `None` if the sizes are unknown. If no cache is shared, the highest cache level is used.
+    /// `None` if the sizes are unknown. The last-level cache of a thread is its data cache of the highest level.
     pub fn llc_bytes_and_count(&self, cpus: &[CpuId]) -> Option<(u64, usize)> {
-        let last = self.caches.iter().rfind(|cache| cache.contains_data())?;
-        let mut used: Vec<usize> = cpus
+        let wanted: BTreeSet<CpuId> = cpus.iter().copied().collect();
+        let used: Vec<&LastCache> = self
+            .last_caches
             .iter()
-            .filter_map(|cpu| self.thread(*cpu))
-            .map(|thread| thread.llc.unwrap_or(thread.core))
+            .filter(|cache| cache.cpus.iter().any(|cpu| wanted.contains(cpu)))
             .collect();
-        used.sort_unstable();
-        used.dedup();
-        Some((last.bytes? * used.len() as u64, used.len()))
+        if used.is_empty() {
+            return None;
+        }
+        let mut total = 0;
+        for cache in &used {
+            total += self.caches.get(cache.entry)?.bytes?;
+        }
+        Some((total, used.len()))
     }
 }
 

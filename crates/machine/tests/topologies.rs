@@ -49,6 +49,29 @@ fn memory_side_caches_are_not_last_level_caches() {
 }
 
 #[test]
+fn caches_of_different_sizes_are_separate_entries() {
+    let topology = recorded("l3-sizes");
+    let l3: Vec<_> =
+        topology.caches.iter().map(|cache| (cache.level, cache.count, cache.bytes)).collect();
+    assert_eq!(l3, [(3, 1, Some(32 << 20)), (3, 1, Some(96 << 20))]);
+    let of = |cpus: &[u32]| {
+        let cpus: Vec<CpuId> = cpus.iter().map(|cpu| CpuId(*cpu)).collect();
+        topology.llc_bytes_and_count(&cpus)
+    };
+    assert_eq!(of(&[0, 1, 2, 3]), Some((128 << 20, 2)));
+    assert_eq!((of(&[0]), of(&[2, 3])), (Some((96 << 20, 1)), Some((32 << 20, 1))));
+}
+
+#[test]
+fn last_cache_of_a_core_outside_the_highest_level_is_counted() {
+    let topology = recorded("three-classes");
+    let cpus: Vec<CpuId> = topology.threads.iter().map(|thread| thread.cpu).collect();
+    // The two slowest cores share a level-2 cache of 2 MiB, and have no level-3 cache.
+    assert_eq!(topology.llc_bytes_and_count(&cpus), Some((26 << 20, 2)));
+    assert_eq!(topology.llc_bytes_and_count(&[CpuId(12), CpuId(13)]), Some((2 << 20, 1)));
+}
+
+#[test]
 fn unusable_cpus_are_listed_by_numa_node_and_do_not_count_as_threads() {
     let job = machine("cpuset");
     let cpus: Vec<_> =

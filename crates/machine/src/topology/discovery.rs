@@ -7,6 +7,7 @@ use super::{HardwareThread, Topology, TopologyNumaNode, TopologySource};
 use crate::ids::CpuId;
 use crate::root::SysRoot;
 use crate::{memory, pci};
+use caches::CoreCaches;
 use hwlocality::Topology as Hwloc;
 use hwlocality::bitmap::BitmapRef;
 use hwlocality::cpu::cpuset::CpuSet;
@@ -270,9 +271,11 @@ fn convert(hwloc: &Hwloc, source: &TopologySource) -> Topology {
     let mut nodes = nodes.into_numa_nodes(&threads);
     caches::add_memory_side_caches(hwloc, &mut nodes);
     let package = hwloc.objects_with_type(ObjectType::Package).next();
+    let CoreCaches { caches, last: last_caches } = CoreCaches::from_hwloc(hwloc, source, &threads);
     Topology {
         source: source.clone(),
-        caches: caches::caches_by_level(hwloc, source, &threads),
+        caches,
+        last_caches,
         threads,
         cores: numbering.take(ObjectType::Core),
         lacks_cores: hwloc.objects_with_type(ObjectType::Core).next().is_none(),

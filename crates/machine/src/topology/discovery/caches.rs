@@ -2,7 +2,7 @@
 
 use super::info;
 use crate::ids::CpuId;
-use crate::topology::{HardwareThread, TopologyNumaNode, TopologySource};
+use crate::topology::{HardwareThread, LastCache, TopologyNumaNode, TopologySource};
 use hwlocality::Topology as Hwloc;
 use hwlocality::object::TopologyObject;
 use hwlocality::object::attributes::ObjectAttributes;
@@ -46,30 +46,80 @@ pub(super) fn last_level_cache_type(hwloc: &Hwloc) -> Option<ObjectType> {
         .find(|kind| !core_caches(hwloc, *kind).is_empty())
 }
 
-/// Returns the caches of cores by level and type. `threads` are all hardware threads of the machine.
-pub(super) fn caches_by_level(
-    hwloc: &Hwloc,
-    source: &TopologySource,
-    threads: &[HardwareThread],
-) -> Vec<Cache> {
-    let cores: BTreeMap<CpuId, usize> =
-        threads.iter().map(|thread| (thread.cpu, thread.core)).collect();
-    TYPES.iter().filter_map(|kind| level(&core_caches(hwloc, *kind), source, &cores)).collect()
+/// Caches of cores.
+pub(super) struct CoreCaches {
+    /// Caches by level, type and size.
+    pub caches: Vec<Cache>,
+    /// Last data cache of every hardware thread that has one.
+    pub last: Vec<LastCache>,
 }
 
-/// Describes the caches of one type; `None` if there are none. `cores` contains the core of each hardware thread.
-fn level(
+impl CoreCaches {
+    /// Reads the caches of cores. `threads` are all hardware threads of the machine.
+    pub fn from_hwloc(hwloc: &Hwloc, source: &TopologySource, threads: &[HardwareThread]) -> Self {
+        let cores: BTreeMap<CpuId, usize> =
+            threads.iter().map(|thread| (thread.cpu, thread.core)).collect();
+        let mut found = Self { caches: Vec::new(), last: Vec::new() };
+        let mut users: Vec<BTreeSet<CpuId>> = Vec::new();
+        for kind in TYPES {
+            for (bytes, caches) in by_size(&core_caches(hwloc, kind), source) {
+                let Some(cache) = described(&caches, bytes, source, &cores) else { continue };
+                if cache.contains_data() {
+                    for object in caches {
+                        let cpus = super::cpus(object.cpuset());
+                        let entry = found.caches.len();
+                        found.last.push(LastCache { entry, cpus: Vec::new() });
+                        users
+                            .push(cpus.into_iter().filter(|cpu| cores.contains_key(cpu)).collect());
+                    }
+                }
+                found.caches.push(cache);
+            }
+        }
+        // The types are in ascending order of level, so that the last cache of a hardware thread is found first here.
+        let mut seen = BTreeSet::new();
+        for (last, cpus) in found.last.iter_mut().zip(users).rev() {
+            last.cpus = cpus.into_iter().filter(|cpu| seen.insert(*cpu)).collect();
+        }
+        found.last.retain(|last| !last.cpus.is_empty());
+        found
+    }
+}
+
+/// Returns the caches of one type by size, the smallest first. The size is `None` if it is unknown.
+fn by_size<'a>(
+    caches: &[&'a TopologyObject],
+    source: &TopologySource,
+) -> BTreeMap<Option<u64>, Vec<&'a TopologyObject>> {
+    let mut sizes: BTreeMap<Option<u64>, Vec<&TopologyObject>> = BTreeMap::new();
+    for cache in caches {
+        let Some(ObjectAttributes::Cache(attributes)) = cache.attributes() else { continue };
+        let bytes = attributes.size().map(std::num::NonZero::get);
+        let is_known = has_known_size(source, attributes.depth() as u32);
+        sizes.entry(bytes.filter(|_| is_known)).or_default().push(cache);
+    }
+    sizes
+}
+
+/// True if the source contains the size of the caches of this level. For a synthetic machine without cache sizes, hwloc
+/// assumes sizes, so that the real size is unknown.
+fn has_known_size(source: &TopologySource, level: u32) -> bool {
+    match source {
+        TopologySource::Synthetic(text) => crate::synthetic::contains_cache_size(text, level),
+        TopologySource::Live | TopologySource::Xml(_) => true,
+    }
+}
+
+/// Describes caches of one type and size; `None` if there are none. `cores` contains the core of each hardware thread.
+fn described(
     caches: &[&TopologyObject],
+    bytes: Option<u64>,
     source: &TopologySource,
     cores: &BTreeMap<CpuId, usize>,
 ) -> Option<Cache> {
     let Some(ObjectAttributes::Cache(first)) = caches.first()?.attributes() else { return None };
     let level = first.depth() as u32;
-    // For a synthetic machine without cache sizes, hwloc assumes sizes, so that the real size is unknown.
-    let known = match source {
-        TopologySource::Synthetic(text) => crate::synthetic::contains_cache_size(text, level),
-        TopologySource::Live | TopologySource::Xml(_) => true,
-    };
+    let line = first.line_size().map(|line| line.get() as u32);
     let counts: Vec<u32> = caches.iter().map(|cache| cache_cores(cache, cores)).collect();
     let max = counts.iter().copied().max().unwrap_or(0);
     Some(Cache {
@@ -79,8 +129,8 @@ fn level(
             CacheType::Data => CacheKind::Data,
             _ => CacheKind::Unified,
         },
-        bytes: first.size().map(std::num::NonZero::get).filter(|_| known),
-        line: first.line_size().map(|line| line.get() as u32).filter(|_| known),
+        bytes,
+        line: line.filter(|_| has_known_size(source, level)),
         count: caches.len() as u32,
         cores: max,
         least_cores: counts.into_iter().min().filter(|min| *min < max),
