@@ -73,20 +73,46 @@ impl FromStr for Binding {
     /// Parses a policy; `master` means primary, `true` close, and `false` none. A list such as `spread,close` has one
     /// policy per level of nested parallelism, and the first policy is returned.
     fn from_str(text: &str) -> Result<Self, SyntaxError> {
-        let mut cursor = Cursor::new("bind", EXAMPLE, text);
+        Self::parse(Cursor::new("bind", EXAMPLE, text), true)
+    }
+}
+
+impl Binding {
+    /// Parses the value of a variable such as `OMP_PROC_BIND`, in which `none` is not a policy.
+    pub(crate) fn from_variable(
+        name: &'static str,
+        example: &'static str,
+        text: &str,
+    ) -> Result<Self, SyntaxError> {
+        Self::parse(Cursor::new(name, example, text), false)
+    }
+
+    /// Parses a list of policies and returns the first. `has_none` is true if `none` is a policy.
+    fn parse(mut cursor: Cursor<'_>, has_none: bool) -> Result<Self, SyntaxError> {
+        let expected = if has_none {
+            "expected close, spread, primary or none"
+        } else {
+            "expected close, spread, primary, true or false"
+        };
         let mut first = true;
+        let mut is_alone = false;
         let policies = grammar::list(&mut cursor, None, "expected ',' or the end", |cursor| {
             let at = cursor.position();
+            if is_alone {
+                return Err(cursor.error("expected a single policy"));
+            }
             let word = cursor.take_while(|c| c.is_ascii_alphabetic()).to_ascii_lowercase();
             let only = std::mem::replace(&mut first, false);
+            is_alone = only && ["true", "none", "false"].contains(&word.as_str());
             match word.as_str() {
                 "close" => Ok(Self::Close),
                 "spread" => Ok(Self::Spread),
                 "primary" | "master" => Ok(Self::Primary),
                 // OpenMP leaves the meaning of `true` to the implementation; libgomp uses close.
                 "true" if only => Ok(Self::Close),
-                "none" | "false" if only => Ok(Self::None),
-                _ => Err(cursor.error_at(at, "expected close, spread, primary or none")),
+                "false" if only => Ok(Self::None),
+                "none" if only && has_none => Ok(Self::None),
+                _ => Err(cursor.error_at(at, expected)),
             }
         })?;
         Ok(policies[0])
@@ -115,11 +141,19 @@ mod tests {
             assert_eq!(text.parse::<Binding>(), Ok(bind), "{text}");
             assert_eq!(bind.to_string().parse::<Binding>(), Ok(bind));
         }
-        for (text, at) in
-            [("", 0), ("compact", 0), ("spread,", 7), ("spread close", 7), ("close,false", 6)]
-        {
+        for (text, at) in [
+            ("", 0),
+            ("compact", 0),
+            ("spread,", 7),
+            ("spread close", 7),
+            ("close,false", 6),
+            ("true,close", 5),
+        ] {
             assert_eq!(text.parse::<Binding>().unwrap_err().at, at, "{text}");
         }
+        let variable = |text: &str| Binding::from_variable("OMP_PROC_BIND", "", text);
+        assert_eq!(variable("false"), Ok(Binding::None));
+        assert!(variable("none").is_err());
     }
 
     #[test]

@@ -18,16 +18,24 @@ pub(super) fn parse_places(text: &str) -> Result<PlacesSpec, SyntaxError> {
 /// Returns the list with commas instead of the blanks between entries; no character changes its position.
 fn with_commas(text: &str) -> String {
     let mut found = String::new();
+    // Byte of the blank after the last entry, which becomes a comma if there is no comma before the next entry.
+    let mut blank = None;
     let mut is_after_entry = false;
-    let text = text.trim_end();
-    for letter in text.chars() {
-        let separates = letter == ',' || letter.is_whitespace();
-        match (separates, is_after_entry) {
-            (true, true) => found.push(','),
-            (true, false) => found.push(' '),
-            (false, _) => found.push(letter),
+    for letter in text.trim_end().chars() {
+        if letter.is_ascii_whitespace() {
+            if is_after_entry {
+                blank = Some(found.len());
+            }
+            is_after_entry = false;
+            found.push(' ');
+            continue;
         }
-        is_after_entry = !separates;
+        let separator = blank.take();
+        if let (Some(at), true) = (separator, letter != ',') {
+            found.replace_range(at..=at, ",");
+        }
+        is_after_entry = letter != ',';
+        found.push(letter);
     }
     found
 }
@@ -41,12 +49,15 @@ mod tests {
         for (text, words) in [
             ("0 3 1-2", "{0},{3},{1},{2}"),
             ("0,3, 1-2 ", "{0},{3},{1},{2}"),
+            ("0 , 3", "{0},{3}"),
             ("4-8:2", "{4},{6},{8}"),
         ] {
             let expected: PlacesSpec = words.parse().unwrap();
             assert_eq!(parse_places(text).unwrap(), expected, "{text}");
         }
-        for (text, at) in [("x", 0), ("0 x", 2), ("3-1", 2)] {
+        for (text, at) in
+            [("x", 0), ("0 x", 2), ("3-1", 2), ("0,,1", 2), ("0, ,1", 3), ("0,", 2), (",0", 0)]
+        {
             let error = parse_places(text).unwrap_err();
             assert_eq!((error.what, error.at), (GOMP_VARIABLE, at), "{text}");
         }
