@@ -24,22 +24,42 @@ const FAST: &str = "fast";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CoreChoice(String);
 
+/// Topology restricted to the chosen cores.
+pub(crate) struct ChosenCores<'a> {
+    /// Topology in which only the chosen cores may be used, and all of them count as equally fast.
+    pub topology: Cow<'a, Topology>,
+    /// Notice for the user if other cores than the requested ones are used.
+    pub notice: Option<String>,
+}
+
 impl CoreChoice {
-    /// Returns the topology in which only the chosen cores may be used, and all of them count as equally fast.
+    /// Returns the topology with the chosen cores. The choice `fast` means the fastest class of which this process may
+    /// use cores, as by default.
     ///
     /// # Errors
     /// Fails when the machine has no such class of cores, or when this process may not use any of them.
     pub(crate) fn restrict<'a>(
         &self,
         topology: &'a Topology,
-    ) -> Result<Cow<'a, Topology>, PlacementError> {
-        let class = self.class(topology)?;
+    ) -> Result<ChosenCores<'a>, PlacementError> {
+        let mut classes = self.classes(topology)?;
         if topology.core_classes.is_empty() {
-            return Ok(Cow::Borrowed(topology));
+            return Ok(ChosenCores { topology: Cow::Borrowed(topology), notice: None });
+        }
+        let mut notice = None;
+        let fastest = topology.allowed_threads().filter_map(|thread| thread.speed_class).max();
+        if let (true, Some(fastest)) = (self.has_name(FAST), fastest)
+            && !classes.contains(&fastest)
+        {
+            let name = topology.speed_class_name(fastest);
+            notice = Some(format!(
+                "this process may not use any of the {FAST} cores: threads use the {name} cores"
+            ));
+            classes = vec![fastest];
         }
         let mut chosen = topology.clone();
         for thread in &mut chosen.threads {
-            thread.allowed &= class.is_none_or(|class| thread.speed_class == Some(class));
+            thread.allowed &= thread.speed_class.is_some_and(|class| classes.contains(&class));
             thread.speed_class = None;
         }
         chosen.core_classes.clear();
@@ -47,28 +67,41 @@ impl CoreChoice {
             let problem = format!("this process may not use any of the {self} cores");
             return Err(PlacementError::new(problem).hint("leave out --cores"));
         }
-        Ok(Cow::Owned(chosen))
+        Ok(ChosenCores { topology: Cow::Owned(chosen), notice })
     }
 
-    /// Returns the index of the chosen class; `None` for cores of all classes.
-    fn class(&self, topology: &Topology) -> Result<Option<usize>, PlacementError> {
+    /// Returns the indices of the chosen classes, which are all classes for `all`, and all that contain cores of a
+    /// design. Without classes, `fast` and `all` mean all cores.
+    fn classes(&self, topology: &Topology) -> Result<Vec<usize>, PlacementError> {
         let classes = &topology.core_classes;
         if self.is_all() || (classes.is_empty() && self.has_name(FAST)) {
-            return Ok(None);
+            return Ok((0..classes.len()).collect());
         }
-        let mut names = Vec::new();
+        let mut names = vec![ALL.to_owned()];
+        let mut of_design = Vec::new();
         for (index, class) in classes.iter().enumerate().rev() {
             let name = topology.speed_class_name(index);
-            if self.has_name(&name) || class.designs.iter().any(|design| self.has_name(design)) {
-                return Ok(Some(index));
+            if self.has_name(&name) {
+                return Ok(vec![index]);
             }
             names.push(name);
+            if class.designs.iter().any(|design| self.has_name(design)) {
+                of_design.push(index);
+            }
+        }
+        if !of_design.is_empty() {
+            return Ok(of_design);
+        }
+        for design in classes.iter().rev().flat_map(|class| &class.designs) {
+            if !names.contains(design) {
+                names.push(design.clone());
+            }
         }
         let problem = format!("this machine has no class of cores \"{self}\"");
-        Err(PlacementError::new(problem).hint(match names.as_slice() {
-            [] => "its cores are of one class, or their speed is unknown; leave out --cores"
-                .to_owned(),
-            names => format!("use {ALL}, {}", names.join(", ")),
+        Err(PlacementError::new(problem).hint(if classes.is_empty() {
+            "its cores are of one class, or their speed is unknown; leave out --cores".to_owned()
+        } else {
+            format!("use {}", names.join(", "))
         }))
     }
 
@@ -127,7 +160,7 @@ impl FromStr for CoreChoice {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{PlacementRequest, plan};
+    use crate::{Binding, PlacementRequest, plan};
     use nodegauge_machine::topology::SpeedClass;
 
     /// Returns a machine with four slow cores and four fast cores with two hardware threads each.
@@ -178,10 +211,43 @@ mod tests {
     }
 
     #[test]
+    fn design_of_several_classes_chooses_all_of_them() {
+        let mut topology = hybrid();
+        topology.core_classes = ["IntelAtom"; 2].map(class_of).to_vec();
+        let placement = plan(&topology, &request("IntelAtom", None)).unwrap();
+        assert_eq!(placement.threads.len(), 8);
+    }
+
+    #[test]
+    fn fast_means_the_fastest_usable_class() {
+        let mut topology = hybrid();
+        topology.threads.iter_mut().for_each(|thread| thread.allowed = thread.core < 4);
+        let placement = plan(&topology, &request("fast", None)).unwrap();
+        assert_eq!(placement.cpus().len(), 4);
+        assert_eq!(
+            placement.notices,
+            ["this process may not use any of the fast cores: threads use the slow cores"]
+        );
+        topology.threads.iter_mut().for_each(|thread| thread.allowed = thread.core >= 4);
+        assert!(plan(&topology, &request("slow", None)).is_err());
+    }
+
+    #[test]
+    fn threads_that_are_not_bound_may_run_on_all_cores() {
+        let unbound = PlacementRequest { bind: Some(Binding::None), ..request("slow", None) };
+        let placement = plan(&hybrid(), &unbound).unwrap();
+        assert_eq!((placement.threads.len(), placement.cpus().len()), (4, 12));
+        assert_eq!(
+            placement.notices,
+            ["--cores slow sets only the number of threads: threads are not bound"]
+        );
+    }
+
+    #[test]
     fn unavailable_core_class_is_refused() {
         let many = refusal("fast", Some(9));
         assert!(many.contains("on the fast cores: they have 8 hardware threads (8-15)"), "{many}");
-        assert!(refusal("class2", None).contains("use all, fast, slow"));
+        assert!(refusal("class2", None).contains("use all, fast, slow, IntelCore, IntelAtom"));
         let plain = crate::tests::machine("Package:1 Core:4 PU:1");
         assert_eq!(plan(&plain, &request("fast", None)).unwrap().places, "cores");
         assert!(plan(&plain, &request("slow", None)).is_err());

@@ -6,7 +6,7 @@
 //! request.
 
 use crate::bind::Binding;
-use crate::cores::CoreChoice;
+use crate::cores::{ChosenCores, CoreChoice};
 use crate::cpus;
 use crate::error::PlacementError;
 use crate::kmp::{KmpAffinity, KmpKind, KmpOrder};
@@ -14,7 +14,8 @@ use crate::per_cache::cpus_per_cache;
 use crate::places::{Place, PlaceName, PlacesSpec};
 use nodegauge_machine::topology::HardwareThread;
 use nodegauge_machine::{CpuId, NumaNodeId, Topology};
-use nodegauge_measure::quantity::count_in_words;
+use nodegauge_measure::quantity::{count_in_words, number_form};
+use std::collections::BTreeSet;
 
 /// Request of the user, from options or from environment variables
 /// ([`PlacementEnvironment`](crate::PlacementEnvironment)).
@@ -135,11 +136,7 @@ pub fn plan(topology: &Topology, request: &PlacementRequest) -> Result<Placement
         return Err(PlacementError::no_cpus());
     }
     if let Some(choice) = &request.cores {
-        let chosen = choice.restrict(topology)?;
-        choice.check_threads(&chosen, request.threads)?;
-        let placement = by_places(&chosen, request)?;
-        let is_whole = choice.is_all() || topology.core_classes.is_empty();
-        return Ok(if is_whole { placement } else { in_own_words(&chosen, placement) });
+        return on_chosen_cores(topology, choice, request);
     }
     match (request.per_cache, kmp) {
         (Some(per_cache), _) => {
@@ -151,6 +148,29 @@ pub fn plan(topology: &Topology, request: &PlacementRequest) -> Result<Placement
         (None, Some(kmp)) => by_kmp(topology, kmp, request.threads, request.max_threads),
         (None, None) => by_places(topology, request),
     }
+}
+
+/// Places threads on the cores that the user has chosen.
+fn on_chosen_cores(
+    topology: &Topology,
+    choice: &CoreChoice,
+    request: &PlacementRequest,
+) -> Result<Placement, PlacementError> {
+    let ChosenCores { topology: chosen, notice } = choice.restrict(topology)?;
+    choice.check_threads(&chosen, request.threads)?;
+    let placed = by_places(&chosen, request)?;
+    if choice.is_all() || topology.core_classes.is_empty() {
+        return Ok(placed);
+    }
+    if placed.bind == Binding::None {
+        let cpus = vec![cpus::allowed_cpus(topology); placed.threads.len()];
+        let text =
+            format!("--cores {choice} sets only the number of threads: threads are not bound");
+        return Ok(Placement { notices: vec![text], ..Placement::new(placed.bind, "none", cpus) });
+    }
+    let mut placement = in_own_words(&chosen, placed);
+    placement.notices.splice(0..0, notice);
+    Ok(placement)
 }
 
 fn refuse_conflicts(
@@ -229,7 +249,10 @@ fn by_places(topology: &Topology, request: &PlacementRequest) -> Result<Placemen
         Some(threads) => threads,
         None => {
             let limit = request.max_threads.unwrap_or(u32::MAX);
-            u32::try_from(places.len()).unwrap_or(u32::MAX).min(limit)
+            // Places may share CPUs.
+            let all = places.iter().flat_map(|place| place.cpus().iter().copied());
+            let count = places.len().min(cpus::sort_and_deduplicate(all).len());
+            u32::try_from(count).unwrap_or(u32::MAX).min(limit)
         }
     };
     check_threads(topology, Some(threads))?;
@@ -270,8 +293,8 @@ fn by_places(topology: &Topology, request: &PlacementRequest) -> Result<Placemen
 /// Returns the default places with their text. The places are the first hardware threads of the cores, or all
 /// hardware threads if there are more threads than cores. If all threads share the first place, the places are
 /// whole cores. If there are several classes of cores (performance and efficiency cores, big.LITTLE), only cores of
-/// the fastest class are used, provided that there are enough: all threads have equal work, so that the slowest
-/// core determines the time.
+/// the fastest classes are used, as few as have enough cores: all threads have equal work, so that the slowest
+/// core determines the time. Threads that are not bound may use the cores of every class.
 fn default_places(
     topology: &Topology,
     threads: Option<u32>,
@@ -283,27 +306,39 @@ fn default_places(
         let places = cores.into_iter().filter_map(Place::new);
         return (PlaceName::Cores.name().to_owned(), places.collect());
     }
-    let fastest = fastest_cores(topology, &cores);
     let wanted = threads.map_or(0, |threads| threads as usize);
-    if wanted <= fastest.len() && fastest.len() < cores.len() {
-        let left_out: Vec<Vec<CpuId>> =
-            cores.iter().filter(|core| !fastest.contains(core)).cloned().collect();
-        notices.push(format!(
-            "cores differ in speed: threads use the {} fastest ({}) of {} cores, not the slower ones ({}); to use all, \
-             add --cores all",
-            fastest.len(),
-            cpus::format_ranges(&first_cpus(&fastest)),
-            cores.len(),
-            cpus::format_ranges(&first_cpus(&left_out)),
-        ));
-        let words: Vec<String> = fastest.iter().map(|core| format!("{{{}}}", core[0])).collect();
-        return (words.join(","), single_cpus(first_cpus(&fastest)));
+    let slowest = slowest_class(topology, &cores, wanted);
+    let (used, left_out): (Vec<Vec<CpuId>>, Vec<Vec<CpuId>>) =
+        cores.iter().cloned().partition(|core| efficiency(topology, core) >= slowest);
+    let classes: BTreeSet<_> = used.iter().map(|core| efficiency(topology, core)).collect();
+    let are_unequal = classes.len() > 1;
+    if bind == Binding::None {
+        if are_unequal || !left_out.is_empty() {
+            let text = "cores differ in speed: threads are not bound and may run on every core";
+            notices.push(text.to_owned());
+        }
+        return (PlaceName::Cores.name().to_owned(), single_cpus(first_cpus(&cores)));
     }
-    if fastest.len() < cores.len() {
+    if are_unequal {
         notices.push(
             "cores differ in speed: threads have equal work, so that the slowest cores determine the time"
                 .to_owned(),
         );
+    }
+    if !left_out.is_empty() {
+        notices.push(format!(
+            "cores differ in speed: threads use {} ({}) of {} cores, not the slower {} ({}); to use all, add --cores all",
+            match used.len() {
+                1 => "the fastest".to_owned(),
+                count => format!("the {count} fastest"),
+            },
+            cpus::format_ranges(&first_cpus(&used)),
+            cores.len(),
+            number_form(left_out.len(), "one", "ones"),
+            cpus::format_ranges(&first_cpus(&left_out)),
+        ));
+        let words: Vec<String> = used.iter().map(|core| format!("{{{}}}", core[0])).collect();
+        return (words.join(","), single_cpus(first_cpus(&used)));
     }
     if wanted > cores.len() {
         let all = topology.allowed_threads().map(|thread| thread.cpu);
@@ -322,14 +357,14 @@ fn single_cpus(cpus: impl IntoIterator<Item = CpuId>) -> Vec<Place> {
     cpus.into_iter().filter_map(|cpu| Place::new(vec![cpu])).collect()
 }
 
-/// Returns the cores of the fastest class; all cores if there is only one class.
-fn fastest_cores(topology: &Topology, cores: &[Vec<CpuId>]) -> Vec<Vec<CpuId>> {
-    let max = cores.iter().filter_map(|core| efficiency(topology, core)).max();
-    cores
-        .iter()
-        .filter(|core| max.is_none() || efficiency(topology, core) == max)
-        .cloned()
-        .collect()
+/// Returns the fastest class for which it and the faster classes together have `wanted` cores; the slowest class if all
+/// classes together have fewer.
+fn slowest_class(topology: &Topology, cores: &[Vec<CpuId>], wanted: usize) -> Option<usize> {
+    let mut classes: Vec<Option<usize>> =
+        cores.iter().map(|core| efficiency(topology, core)).collect();
+    classes.sort_unstable();
+    let last = classes.len().saturating_sub(wanted.max(1));
+    classes.get(last).copied().flatten()
 }
 
 /// Returns the speed class of a core.

@@ -285,9 +285,12 @@ pub fn plan_ranks(topology: &Topology, request: &RankRequest) -> Result<RankPlan
         }
         let chosen = choice.restrict(topology)?;
         let threads = request.ranks.saturating_mul(request.threads.unwrap_or(1));
-        choice.check_threads(&chosen, Some(threads))?;
+        choice.check_threads(&chosen.topology, Some(threads))?;
         let all_threads = PlacementRequest { cores: None, ..request.all_threads.clone() };
-        return plan_ranks(&chosen, &RankRequest { all_threads, ..request.clone() });
+        let of_chosen = RankRequest { all_threads, ..request.clone() };
+        let mut plan = plan_ranks(&chosen.topology, &of_chosen)?;
+        plan.notices.splice(0..0, chosen.notice);
+        return Ok(plan);
     }
     let by_number = request.cpus.is_none()
         && request.policy.is_none()

@@ -45,10 +45,51 @@ fn fastest_core_class_is_used_by_default() {
     let again = plan(&topology, &request(None, &all.places, None)).unwrap();
     assert_eq!(cpus(&again), cpus(&all));
     assert_eq!(cpus(&plan(&topology, &request(Some(2), "", None)).unwrap()), ["8", "12"]);
+    let unbound = plan(&topology, &request(None, "", Some(Binding::None))).unwrap();
+    assert_eq!((unbound.threads.len(), unbound.cpus().len()), (8, 12));
+    let text = "cores differ in speed: threads are not bound and may run on every core";
+    assert_eq!(unbound.notices, [text]);
     let six = plan(&topology, &request(Some(6), "", None)).unwrap();
     assert!(six.notices[0].contains("the slowest cores determine the time"), "{six:?}");
     let asked = plan(&topology, &request(None, "cores", None)).unwrap();
     assert_eq!((asked.threads.len(), asked.notices.len()), (8, 0));
+}
+
+#[test]
+fn slowest_class_is_not_used_if_faster_classes_have_enough_cores() {
+    let mut topology = machine("Package:1 Core:10 PU:1");
+    // Four fast cores, four of a middle class, and two slow cores.
+    for thread in &mut topology.threads {
+        thread.speed_class = Some(2 - thread.core / 4);
+    }
+    let five = plan(&topology, &request(Some(5), "", Some(Binding::Close))).unwrap();
+    assert_eq!(five.cpus().iter().map(|cpu| cpu.0).collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
+    assert!(five.notices[0].ends_with("the slowest cores determine the time"), "{five:?}");
+    assert!(five.notices[1].contains("the 8 fastest (0-7) of 10 cores, not the slower ones (8-9)"));
+    let spread = plan(&topology, &request(Some(5), "", None)).unwrap();
+    assert!(spread.cpus().iter().all(|cpu| cpu.0 < 8), "{spread:?}");
+    assert_eq!(plan(&topology, &request(Some(9), "", None)).unwrap().threads.len(), 9);
+}
+
+#[test]
+fn single_fast_core_is_described_in_the_singular() {
+    let mut topology = machine("Package:1 Core:2 PU:1");
+    for thread in &mut topology.threads {
+        thread.speed_class = Some(thread.core);
+    }
+    let one = plan(&topology, &PlacementRequest::default()).unwrap();
+    assert!(
+        one.notices[0].contains("threads use the fastest (1) of 2 cores, not the slower one (0);"),
+        "{one:?}"
+    );
+}
+
+#[test]
+fn places_that_share_cpus_have_one_thread_per_cpu() {
+    let topology = machine("Package:1 Core:2 PU:1");
+    let repeated = plan(&topology, &request(None, "{0},{0},{1}", None)).unwrap();
+    assert_eq!(repeated.threads.len(), 2);
+    assert_eq!(plan(&topology, &request(None, "0:500:0", None)).unwrap().threads.len(), 1);
 }
 
 #[test]
@@ -156,7 +197,6 @@ fn too_many_or_no_threads_are_refused() {
     let many = "cannot place 500 threads: this process may use 2 hardware threads (0-1)\nhint: use 2 or fewer, e.g. --threads 2";
     assert_eq!(text(&request(Some(500), "", None)), many);
     assert_eq!(text(&request(Some(500), "cores", Some(Binding::None))), many);
-    assert_eq!(text(&request(None, "0:500:0", None)), many);
     let kmp = Some("compact".parse().unwrap());
     assert_eq!(
         text(&PlacementRequest { kmp, threads: Some(500), ..PlacementRequest::default() }),
