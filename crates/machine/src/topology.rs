@@ -217,7 +217,7 @@ impl Topology {
 
     /// Returns the name of the speed class with this index into [`Self::core_classes`].
     pub fn speed_class_name(&self, class: usize) -> String {
-        core_kinds::speed_class_name(class, self.core_classes.len())
+        core_kinds::speed_class_name(class, &self.core_classes)
     }
 
     /// Returns the largest number of hardware threads per core.

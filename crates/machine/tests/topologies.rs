@@ -101,6 +101,28 @@ fn core_classes_are_listed_fastest_first() {
     assert!(machine("gh200").processor.core_classes.is_empty());
 }
 
+#[test]
+fn cores_of_no_kind_form_a_class() {
+    let classes = machine("part-of-kinds").processor.core_classes;
+    let found: Vec<_> = classes.iter().map(|c| (c.name.as_str(), c.cpus.clone())).collect();
+    assert_eq!(
+        found,
+        [
+            ("fast", (0..8).collect::<Vec<_>>()),
+            ("slow", (8..12).collect()),
+            ("unknown", vec![12, 13])
+        ]
+    );
+}
+
+#[test]
+fn kinds_that_share_all_their_cores_are_no_classes() {
+    // Each of the two cores has a hardware thread of either kind.
+    let split = recorded("split-core-kinds");
+    assert!(split.core_classes.is_empty());
+    assert!(split.threads.iter().all(|thread| thread.speed_class.is_none()));
+}
+
 /// Returns the error for a topology file with this text.
 fn refusal(text: &str) -> String {
     let folder = tempfile::tempdir().unwrap();

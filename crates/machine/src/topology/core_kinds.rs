@@ -5,7 +5,7 @@
 use super::HardwareThread;
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Minimum speed of a kind, divided by the speed of the fastest kind in its class. hwloc ranks cores as equal if
 /// their maximum clocks differ by at most a tenth (`HWLOC_CPUKINDS_MAXFREQ`, default `adjust=10`); here the same
@@ -55,6 +55,34 @@ pub struct SpeedClass {
     pub capacities: Option<[u32; 2]>,
     /// Lowest and highest maximum clock, MHz; `None` if unknown.
     pub clocks: Option<[u32; 2]>,
+    /// True for the cores about whose kind a description of other kinds contains nothing. Their speed is unknown; they
+    /// count as slower than all others, so that they are used only on request.
+    pub is_unknown: bool,
+}
+
+/// Completes the classes of hardware threads, so that each core is in exactly one class: all hardware threads of a core
+/// get the class of the fastest of them, because hypervisors may report several kinds for one core; cores of no kind
+/// form a class of their own; and classes without cores are removed. There are no classes if fewer than two remain.
+pub(super) fn complete_classes(threads: &mut [HardwareThread], classes: &mut Vec<SpeedClass>) {
+    unify_core_classes(threads);
+    if !classes.is_empty() && threads.iter().any(|thread| thread.speed_class.is_none()) {
+        classes.insert(0, SpeedClass { is_unknown: true, ..SpeedClass::default() });
+        for thread in &mut *threads {
+            thread.speed_class = Some(thread.speed_class.map_or(0, |class| class + 1));
+        }
+    }
+    let used: BTreeSet<usize> = threads.iter().filter_map(|thread| thread.speed_class).collect();
+    let numbers: BTreeMap<usize, usize> =
+        used.iter().enumerate().map(|(new, old)| (*old, new)).collect();
+    *classes = used.iter().filter_map(|class| classes.get(*class).cloned()).collect();
+    let is_one = classes.len() < 2;
+    for thread in threads {
+        let class = thread.speed_class.filter(|_| !is_one);
+        thread.speed_class = class.and_then(|old| numbers.get(&old).copied());
+    }
+    if is_one {
+        classes.clear();
+    }
 }
 
 /// Describes the classes that [`classes`] found, the slowest first; empty if there are no classes.
@@ -80,9 +108,8 @@ fn widened(range: Option<[u32; 2]>, value: Option<f64>) -> Option<[u32; 2]> {
     Some([min.min(value), max.max(value)])
 }
 
-/// Assigns to all hardware threads of a core the class of the fastest of them. Hypervisors may report several kinds
-/// for one core.
-pub(super) fn unify_core_classes(threads: &mut [HardwareThread]) {
+/// Assigns to all hardware threads of a core the class of the fastest of them.
+fn unify_core_classes(threads: &mut [HardwareThread]) {
     let mut fastest: BTreeMap<usize, Option<usize>> = BTreeMap::new();
     for thread in threads.iter() {
         let class = fastest.entry(thread.core).or_insert(thread.speed_class);
@@ -93,11 +120,13 @@ pub(super) fn unify_core_classes(threads: &mut [HardwareThread]) {
     }
 }
 
-/// Returns the name of a class in options and on pages; `class` counts from the slowest of `count` classes.
-pub(super) fn speed_class_name(class: usize, count: usize) -> String {
-    match count.saturating_sub(class) {
+/// Returns the name of a class in options and on pages; `class` counts from the slowest.
+pub(super) fn speed_class_name(class: usize, classes: &[SpeedClass]) -> String {
+    let slowest = classes.iter().position(|one| !one.is_unknown).unwrap_or(0);
+    match classes.len().saturating_sub(class) {
+        _ if class < slowest => "unknown".to_owned(),
         0 | 1 => "fast".to_owned(),
-        last if last == count => "slow".to_owned(),
+        _ if class == slowest => "slow".to_owned(),
         between => format!("class{between}"),
     }
 }
@@ -187,11 +216,14 @@ mod tests {
 
     #[test]
     fn classes_have_names_and_ranges() {
-        let names = |count: usize| (0..count).map(|class| speed_class_name(class, count)).collect();
-        let of_two: Vec<String> = names(2);
-        assert_eq!(of_two, ["slow", "fast"]);
-        let of_four: Vec<String> = names(4);
-        assert_eq!(of_four, ["slow", "class3", "class2", "fast"]);
+        let names = |classes: Vec<SpeedClass>| -> Vec<String> {
+            (0..classes.len()).map(|class| speed_class_name(class, &classes)).collect()
+        };
+        let of_two = vec![SpeedClass::default(); 2];
+        assert_eq!(names(of_two.clone()), ["slow", "fast"]);
+        assert_eq!(names(vec![SpeedClass::default(); 4]), ["slow", "class3", "class2", "fast"]);
+        let unknown = SpeedClass { is_unknown: true, ..SpeedClass::default() };
+        assert_eq!(names([vec![unknown], of_two].concat()), ["unknown", "slow", "fast"]);
         let kinds = [rated(718.0, 0), rated(731.0, 1), rated(1017.0, 2), rated(1024.0, 3)];
         let found = describe_classes(&kinds, &classes(&kinds));
         assert_eq!(found.len(), 2);

@@ -267,7 +267,8 @@ fn convert(hwloc: &Hwloc, source: &TopologySource) -> Topology {
         });
         *index_in_core += 1;
     }
-    core_kinds::unify_core_classes(&mut threads);
+    let mut core_classes = core_kinds::describe_classes(&kinds, &speed_classes);
+    core_kinds::complete_classes(&mut threads, &mut core_classes);
     let mut nodes = nodes.into_numa_nodes(&threads);
     caches::add_memory_side_caches(hwloc, &mut nodes);
     let package = hwloc.objects_with_type(ObjectType::Package).next();
@@ -281,7 +282,7 @@ fn convert(hwloc: &Hwloc, source: &TopologySource) -> Topology {
         lacks_cores: hwloc.objects_with_type(ObjectType::Core).next().is_none(),
         llcs: llc_type.map(|kind| numbering.take(kind)).unwrap_or_default(),
         sockets: numbering.take(ObjectType::Package),
-        core_classes: core_kinds::describe_classes(&kinds, &speed_classes),
+        core_classes,
         nodes,
         devices: io_objects::devices(hwloc),
         processor_model: package.and_then(|package| info(package, "CPUModel")),
@@ -307,10 +308,15 @@ fn identification(package: &TopologyObject) -> Option<(String, u32, u32)> {
 fn core_kind(found: &CpuKind<'_>) -> CoreKind {
     CoreKind {
         rank: found.efficiency,
-        capacity: kind_info(found, "LinuxCapacity").and_then(|value| value.parse().ok()),
-        clock: kind_info(found, "FrequencyMaxMHz").and_then(|value| value.parse().ok()),
+        capacity: kind_info(found, "LinuxCapacity").and_then(|value| positive(&value)),
+        clock: kind_info(found, "FrequencyMaxMHz").and_then(|value| positive(&value)),
         design: kind_info(found, "CoreType"),
     }
+}
+
+/// Parses a positive number that fits in 32 bits; `None` for any other text, such as `nan`.
+fn positive(text: &str) -> Option<f64> {
+    text.parse().ok().filter(|value| (1.0..=f64::from(u32::MAX)).contains(value))
 }
 
 /// Returns the text of a kind of cores under `name` in hwloc.
@@ -382,6 +388,12 @@ pub(super) fn newer_xml_version(text: &str) -> Option<&str> {
 mod tests {
     use super::*;
     use std::fs;
+
+    #[test]
+    fn speed_that_is_no_positive_number_is_unknown() {
+        assert_eq!(["4800", "1024.5"].map(positive), [Some(4800.0), Some(1024.5)]);
+        assert_eq!(["nan", "-1", "inf", "0", "1e99", ""].map(positive), [None; 6]);
+    }
 
     #[test]
     fn hidden_numa_node_is_device_memory() {
