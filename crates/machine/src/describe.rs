@@ -63,6 +63,11 @@ pub fn describe(topology: &Topology, root: &SysRoot, options: &DescribeOptions) 
         processor,
     };
     theory::add_numa_node_bandwidths(&mut machine, entry.as_ref(), live.then_some(root));
+    if let Some(figure) = theory::figure_without_dram(&machine) {
+        machine.memory.theoretical = Some(figure);
+        machine.memory.channels = None;
+        return machine;
+    }
     let theoretical = machine.memory.theoretical.take();
     let sockets = theory::sockets_with_memory(topology);
     machine.memory.theoretical =
@@ -73,7 +78,9 @@ pub fn describe(topology: &Topology, root: &SysRoot, options: &DescribeOptions) 
 /// Returns the environment variables of this process; none for a recorded machine.
 fn variables(root: &SysRoot) -> impl Iterator<Item = (String, String)> {
     let own = root.is_live().then(std::env::vars_os).into_iter().flatten();
-    own.filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+    own.filter_map(|(name, value)| {
+        Some((name.into_string().ok()?, value.to_string_lossy().into_owned()))
+    })
 }
 
 /// Returns the identification of the processor, from the processor itself, or from hwloc and the user for a
@@ -260,6 +267,15 @@ fn system_memory_entry(
         sockets,
         guest,
     );
+    let mut bandwidth =
+        if guest { bandwidth } else { theory::without_empty_nodes(topology, bandwidth) };
+    // Guests have processors without a model number. A description does not contain the hypervisor.
+    let is_anonymous = entry.is_some_and(|entry| entry.model.is_none());
+    if let (TopologySource::Xml(_), true, Some(figure)) =
+        (&topology.source, is_anonymous, &mut bandwidth.theoretical)
+    {
+        figure.at_most |= figure.basis == "catalog";
+    }
     let modules = firmware.unwrap_or_default();
     // In a guest whose memory grows, the kernel's sum over the nodes may be out of date. `/proc/meminfo` is up to date.
     let described: Option<u64> = topology.host_numa_nodes().map(|node| node.bytes).sum();

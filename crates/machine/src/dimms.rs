@@ -368,6 +368,9 @@ fn population(modules: &MemoryModules) -> String {
     text
 }
 
+/// Assumption about the channels of a processor in the catalog.
+pub(crate) const EVERY_CHANNEL: &str = "every channel populated";
+
 /// Determines the channels, the speed and the theoretical bandwidth of a node's memory from the first available
 /// source: the option, the firmware, or the catalog entry of the processor. In a `guest`, the value of the catalog
 /// is an upper bound, and `sockets` must be the result of [`max_guest_sockets`].
@@ -411,7 +414,7 @@ pub fn describe_memory(
         detail = format!("{all} x {speed} x {bytes} B ({counted}{population})");
     } else if let Some((memory, of)) = catalog {
         let part = match (guest, sockets) {
-            (false, _) => "every channel populated",
+            (false, _) => EVERY_CHANNEL,
             (true, 1) => "one whole socket, of which the guest has only a part",
             (true, _) => "whole sockets, of which the guest has only a part",
         };
@@ -507,7 +510,8 @@ fn own_bandwidth(
 /// Returns the theoretical bandwidth of NUMA nodes with DRAM.
 fn dram_bandwidth(machine: &Machine, holding: &[u32]) -> Option<TheoreticalValue> {
     let mut figure = machine.memory.theoretical.clone()?;
-    let nodes: Vec<_> = machine.numa_nodes.iter().filter(|node| !node.cpus.is_empty()).collect();
+    let nodes = machine.numa_nodes.iter().filter(|node| !node.cpus.is_empty());
+    let nodes: Vec<_> = nodes.filter(|node| node.bytes != Some(0)).collect();
     let all = nodes.len() as u32;
     let some = holding.len() as u32;
     let known = holding.iter().all(|id| nodes.iter().any(|node| node.id == *id));

@@ -102,13 +102,21 @@ pub struct TopologyNumaNode {
     /// PCI address of the device to which the memory belongs, on coherent machines such as GH200; `None` for memory
     /// of the host.
     pub device: Option<String>,
+    /// True if this process may not use the memory, because its cpuset does not contain the NUMA node.
+    pub is_forbidden: bool,
 }
 
 impl TopologyNumaNode {
-    /// True if programs on the host can allocate memory on this NUMA node. False for device memory, and for NUMA
-    /// nodes without memory, e.g. those that coherent machines reserve for slices of a device.
+    /// True if programs on the host can allocate memory on this NUMA node. False for device memory, for NUMA nodes
+    /// that this process may not use, and for NUMA nodes without memory, e.g. those that coherent machines reserve for
+    /// slices of a device.
     pub fn is_host_memory(&self) -> bool {
-        self.device.is_none() && self.bytes != Some(0)
+        self.device.is_none() && self.has_usable_memory()
+    }
+
+    /// True if the NUMA node has memory that this process may use.
+    pub fn has_usable_memory(&self) -> bool {
+        self.bytes != Some(0) && !self.is_forbidden
     }
 }
 

@@ -132,13 +132,13 @@ impl NumaSpec {
     /// Converts the parsed value into a policy for this machine.
     ///
     /// # Errors
-    /// Fails when a NUMA node does not exist.
+    /// Fails when a NUMA node does not exist, has no memory, or may not be used.
     pub fn resolve(&self, topology: &Topology) -> Result<MemoryPolicy, PlacementError> {
         Ok(match self {
             Self::Local => MemoryPolicy::Local,
             Self::Interleave(nodes) => MemoryPolicy::Interleave(nodes.resolve(topology)?),
             Self::Bind(nodes) => MemoryPolicy::Bind(nodes.resolve(topology)?),
-            Self::Preferred(node) => MemoryPolicy::Preferred(existing_node(topology, *node)?),
+            Self::Preferred(node) => MemoryPolicy::Preferred(usable_node(topology, *node)?),
         })
     }
 }
@@ -156,7 +156,7 @@ impl NumaNodeList {
             Self::Ranges(ranges) => ranges
                 .iter()
                 .flat_map(|(first, last)| *first..=*last)
-                .map(|node| existing_node(topology, node))
+                .map(|node| usable_node(topology, node))
                 .collect::<Result<_, _>>()?,
         };
         nodes.sort_unstable();
@@ -176,6 +176,33 @@ fn existing_node(topology: &Topology, node: u32) -> Result<NumaNodeId, Placement
         };
         PlacementError::new(format!("NUMA node {node} does not exist: this machine has {nodes}"))
     })
+}
+
+/// Returns the NUMA node with this number, if a memory policy can use it.
+fn usable_node(topology: &Topology, node: u32) -> Result<NumaNodeId, PlacementError> {
+    let id = existing_node(topology, node)?;
+    let usable = usable_nodes(topology, &[id]);
+    if !usable.is_empty() {
+        return Ok(id);
+    }
+    let is_forbidden = topology.nodes.iter().any(|known| known.id == id && known.is_forbidden);
+    let problem = if is_forbidden {
+        format!("this process may not use the memory of NUMA node {node}")
+    } else {
+        format!("NUMA node {node} has no memory")
+    };
+    let others = topology.nodes.iter().map(|known| known.id).collect::<Vec<_>>();
+    let others = number_ranges(usable_nodes(topology, &others).iter().map(|known| known.0));
+    Err(PlacementError::new(problem).hint(format!("NUMA nodes with usable memory: {others}")))
+}
+
+/// Returns the NUMA nodes of `nodes` whose memory this process may use. All are returned if no NUMA node of the machine
+/// has such memory, because their sizes are then unknown.
+pub(crate) fn usable_nodes(topology: &Topology, nodes: &[NumaNodeId]) -> Vec<NumaNodeId> {
+    let with_memory = topology.nodes.iter().filter(|node| node.has_usable_memory());
+    let usable: Vec<NumaNodeId> = with_memory.map(|node| node.id).collect();
+    let is_known = !usable.is_empty();
+    nodes.iter().copied().filter(|node| !is_known || usable.contains(node)).collect()
 }
 
 impl MemoryPolicy {

@@ -19,12 +19,12 @@ use crate::cpu_list::CpuList;
 use crate::cpus;
 use crate::devices::{self, RankDevice};
 use crate::error::PlacementError;
-use crate::numa::{MemoryPolicy, NumaSpec};
+use crate::numa::{self, MemoryPolicy, NumaSpec};
 use crate::plan::{Placement, PlacementRequest, ThreadPlace, plan};
 use nodegauge_machine::{CpuId, NumaNodeId, Topology};
 use nodegauge_measure::SyntaxError;
 use nodegauge_measure::grammar::Cursor;
-use nodegauge_measure::quantity::count_in_words;
+use nodegauge_measure::quantity::{count_in_words, number_form};
 use nodegauge_os::ChildPlace;
 use sockets::Sockets;
 use std::collections::BTreeMap;
@@ -115,11 +115,31 @@ impl RankPolicy {
     fn require_nodes(self, nodes: Vec<NumaNodeId>) -> Result<Vec<NumaNodeId>, PlacementError> {
         if nodes.is_empty() {
             return Err(PlacementError::new(format!(
-                "policy {self} requires NUMA nodes; this machine reports none"
+                "policy {self} requires NUMA nodes with memory, and a rank has none"
             ))
             .hint("use --policy 0 or 5"));
         }
         Ok(nodes)
+    }
+
+    /// Returns the notice about NUMA nodes near `placements` that the policy leaves out, because they have no memory
+    /// that this process may use.
+    fn left_out_nodes(self, topology: &Topology, placements: &[Placement]) -> Option<String> {
+        if !matches!(self.0, 2 | 3) {
+            return None;
+        }
+        let cpus = placements.iter().flat_map(Placement::cpus);
+        let near = ThreadPlace { thread: 0, cpus: cpus::sort_and_deduplicate(cpus) };
+        let near = near.numa_node_ids(topology);
+        let usable = numa::usable_nodes(topology, &near);
+        let left_out: Vec<u32> =
+            near.iter().filter(|node| !usable.contains(node)).map(|node| node.0).collect();
+        let noun = number_form(left_out.len(), "NUMA node", "NUMA nodes");
+        let has = number_form(left_out.len(), "has", "have");
+        let numbers = cpus::number_ranges(&left_out);
+        (!left_out.is_empty()).then(|| {
+            format!("policy {self} leaves out {noun} {numbers}, which {has} no usable memory")
+        })
     }
 
     /// Returns ranks with these placements, each with the memory policy for its CPUs.
@@ -132,7 +152,8 @@ impl RankPolicy {
         let mut places = Vec::new();
         for (rank, placement) in (0..).zip(placements) {
             let together = ThreadPlace { thread: 0, cpus: placement.cpus() };
-            let memory = self.memory(together.numa_node_ids(topology), all.clone())?;
+            let own = numa::usable_nodes(topology, &together.numa_node_ids(topology));
+            let memory = self.memory(own, all.clone())?;
             places.push(RankPlace { rank: Some(rank), placement, memory });
         }
         Ok(places)
@@ -330,6 +351,7 @@ fn placed(
         notices.push(format!(
             "--cpus determines the CPUs of threads, and policy {policy} the placement of memory"
         ));
+        notices.extend(policy.left_out_nodes(topology, &placements));
         return Ok(RankPlan {
             ranks: policy.places(topology, placements)?,
             policy: None,
@@ -417,7 +439,11 @@ fn refuse_conflicts(request: &RankRequest) -> Result<(), PlacementError> {
     }
 }
 
-fn check_counts(topology: &Topology, ranks: u32, threads: u32) -> Result<(), PlacementError> {
+/// Checks that this process may use enough hardware threads for ranks with this number of threads each.
+///
+/// # Errors
+/// Fails if there are too few hardware threads, or if a number is 0.
+pub fn check_counts(topology: &Topology, ranks: u32, threads: u32) -> Result<(), PlacementError> {
     let usable = topology.allowed_threads().count();
     if usable == 0 {
         return Err(PlacementError::no_cpus());
@@ -531,6 +557,7 @@ fn by_policy(
             })
             .collect()
     };
+    notices.extend(policy.left_out_nodes(topology, &placements));
     let places = policy.places(topology, placements)?;
     Ok(RankPlan {
         ranks: places,

@@ -4,12 +4,13 @@
 
 use crate::catalog::{ProcessorEntry, SocketMemory};
 use crate::cxl;
+use crate::dimms::EVERY_CHANNEL;
 use crate::ids::NumaNodeId;
 use crate::memory::is_known_not_dram;
 use crate::root::{SysRoot, number_ranges};
 use crate::topology::Topology;
 use nodegauge_measure::quantity::{count_in_words, number_form};
-use nodegauge_measure::record::{Machine, NumaNode, PciLink, TheoreticalValue};
+use nodegauge_measure::record::{Machine, Memory, NumaNode, PciLink, TheoreticalValue};
 use nodegauge_measure::{Bytes, BytesPerSec};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,6 +28,53 @@ pub(super) fn sockets_with_memory(topology: &Topology) -> u32 {
         .collect();
     let count = if with_memory.is_empty() { topology.sockets.len() } else { with_memory.len() };
     count as u32
+}
+
+/// Removes the channels of NUMA nodes without memory from a memory whose channels come from the catalog. All NUMA nodes
+/// of a socket have equal numbers of channels.
+pub(super) fn without_empty_nodes(topology: &Topology, memory: Memory) -> Memory {
+    let mut memory = memory;
+    let (Some(figure), Some(channels)) = (&mut memory.theoretical, memory.channels) else {
+        return memory;
+    };
+    let threads =
+        || topology.threads.iter().filter_map(|thread| Some((thread.socket, thread.node?)));
+    let has_memory =
+        |node: usize| topology.nodes.get(node).is_some_and(|node| node.bytes != Some(0));
+    let sockets: BTreeSet<usize> =
+        threads().filter(|(_, node)| has_memory(*node)).map(|(socket, _)| socket).collect();
+    let nodes: BTreeSet<usize> =
+        threads().filter(|(socket, _)| sockets.contains(socket)).map(|(_, node)| node).collect();
+    let all = nodes.len() as u32;
+    let used = nodes.into_iter().filter(|node| has_memory(*node)).count() as u32;
+    if figure.basis != "catalog" || used >= all || !(channels * used).is_multiple_of(all) {
+        return memory;
+    }
+    memory.channels = Some(channels * used / all);
+    figure.value *= f64::from(used) / f64::from(all);
+    let detail = figure.detail.take().unwrap_or_default();
+    figure.detail = Some(detail.replace(
+        EVERY_CHANNEL,
+        &format!("every channel of the {used} of {all} NUMA nodes with memory populated"),
+    ));
+    memory
+}
+
+/// Returns the theoretical bandwidth of a machine on which no memory is DRAM, which is that of its NUMA nodes together;
+/// `None` if a NUMA node has DRAM, or if the bandwidth of one of them is unknown.
+pub(super) fn figure_without_dram(machine: &Machine) -> Option<TheoreticalValue> {
+    let is_of_host = |node: &&NumaNode| node.device.is_none() && node.bytes != Some(0);
+    let nodes: Vec<&NumaNode> = machine.numa_nodes.iter().filter(is_of_host).collect();
+    if nodes.is_empty() || !nodes.iter().all(|node| is_known_not_dram(node)) {
+        return None;
+    }
+    let ids: Vec<u32> = nodes.iter().map(|node| node.id).collect();
+    let figure = crate::dimms::node_bandwidth(machine, &ids)?;
+    let kinds: BTreeSet<&str> = nodes.iter().filter_map(|node| node.kind.as_deref()).collect();
+    let kinds = kinds.into_iter().collect::<Vec<_>>().join(" and ");
+    let noun = number_form(ids.len(), "NUMA node", "NUMA nodes");
+    let detail = format!("{kinds} of {noun} {}; no DRAM", number_ranges(&ids));
+    Some(TheoreticalValue { detail: Some(detail), ..figure })
 }
 
 /// Kind of memory on the package of a processor in hwloc.
@@ -119,7 +167,14 @@ pub(super) fn with_scope(
     if without > 0 && machine.virtualisation.is_none() {
         parts.push(format!("{without} of {} sockets without memory", machine.processor.sockets));
     }
+    let has_dram = machine
+        .numa_nodes
+        .iter()
+        .any(|node| node.device.is_none() && node.bytes != Some(0) && !is_known_not_dram(node));
     for (kind, nodes) in other_kinds(machine) {
+        if !has_dram {
+            continue;
+        }
         let ids: Vec<u32> = nodes.iter().map(|node| node.id).collect();
         let rates: Option<f64> =
             nodes.iter().map(|node| Some(node.theoretical.as_ref()?.value)).sum();
@@ -239,6 +294,26 @@ mod tests {
     }
 
     #[test]
+    fn numa_nodes_without_memory_have_no_channels() {
+        let text = "Package:2 NUMANode:4(memory=8GB) Core:2 PU:1".to_owned();
+        let mut topology = Topology::load(&TopologySource::Synthetic(text)).unwrap();
+        topology.nodes[2].bytes = Some(0);
+        topology.nodes[6].bytes = Some(0);
+        let options = DescribeOptions {
+            processor: Some("EPYC 9654".to_owned()),
+            ..DescribeOptions::default()
+        };
+        let machine = describe(&topology, &SysRoot::live(), &options);
+        assert_eq!(machine.memory.channels, Some(18));
+        let printed = detail(&machine);
+        let populated = "every channel of the 6 of 8 NUMA nodes with memory populated";
+        assert!(printed.ends_with(populated), "{printed}");
+        let node = node_bandwidth(&machine, &[0]).unwrap();
+        assert_eq!(node.value, 3.0 * 38.4e9);
+        assert!(node.basis.ends_with(", 1 of 6 NUMA nodes"), "{node:?}");
+    }
+
+    #[test]
     fn memory_on_the_package_has_the_bandwidth_of_its_stacks() {
         let text = "Package:2 NUMANode:1(memory=64GB) Core:2 PU:1".to_owned();
         let mut topology = Topology::load(&TopologySource::Synthetic(text)).unwrap();
@@ -250,7 +325,9 @@ mod tests {
             ..DescribeOptions::default()
         };
         let machine = describe(&topology, &SysRoot::live(), &options);
-        assert_eq!(machine.memory.theoretical, None);
+        let all = machine.memory.theoretical.as_ref().unwrap();
+        assert_eq!((all.value, machine.memory.channels), (3276.8e9, None));
+        assert_eq!(all.detail.as_deref(), Some("HBM of NUMA nodes 0-1; no DRAM"));
         assert_eq!(node_bandwidth(&machine, &[0]).unwrap().value, 1638.4e9);
         assert_eq!(node_bandwidth(&machine, &[0, 1]).unwrap().value, 3276.8e9);
         let figure = machine.numa_nodes[0].theoretical.as_ref().unwrap();

@@ -28,6 +28,22 @@ fn numa_option_resolves_to_numa_nodes() {
 }
 
 #[test]
+fn numa_node_without_usable_memory_is_refused() {
+    let mut topology = machine("Package:1 NUMANode:3(memory=8GB) Core:2 PU:1");
+    topology.nodes[1].bytes = Some(0);
+    topology.nodes[2].is_forbidden = true;
+    let error = |text: &str| parse(text).resolve(&topology).unwrap_err().to_string();
+    let hint = "hint: NUMA nodes with usable memory: 0";
+    assert_eq!(error("bind:0-1"), format!("NUMA node 1 has no memory\n{hint}"));
+    let forbidden = "this process may not use the memory of NUMA node 2";
+    assert_eq!(error("preferred:2"), format!("{forbidden}\n{hint}"));
+    assert_eq!(parse("interleave").resolve(&topology).unwrap().to_string(), "interleave:0");
+    topology.nodes.iter_mut().for_each(|node| node.bytes = Some(0));
+    // Without any size, nothing is known.
+    assert_eq!(parse("bind:0").resolve(&topology).unwrap().to_string(), "bind:0");
+}
+
+#[test]
 fn nonexistent_numa_node_is_reported() {
     let error = |text: &str, description: &str| {
         parse(text).resolve(&machine(description)).unwrap_err().to_string()

@@ -149,6 +149,22 @@ fn socket_policy_uses_all_numa_nodes_of_socket() {
 }
 
 #[test]
+fn memory_is_not_bound_to_numa_nodes_without_usable_memory() {
+    let mut topology = machine("Package:2 NUMANode:2(memory=8GB) Core:2 PU:1");
+    topology.nodes[1].bytes = Some(0);
+    topology.nodes[2].is_forbidden = true;
+    let plan = plan_ranks(&topology, &lecture(2, 3, RankMap::Cyclic)).unwrap();
+    let memory: Vec<String> = plan.ranks.iter().map(|rank| rank.memory.to_string()).collect();
+    assert_eq!(memory, ["bind:0", "bind:3"]);
+    assert_eq!(plan.notices, ["policy 3 leaves out NUMA nodes 1-2, which have no usable memory"]);
+    topology.nodes[0].bytes = Some(0);
+    let refused = plan_ranks(&topology, &lecture(2, 3, RankMap::Cyclic)).unwrap_err();
+    assert!(refused.to_string().contains("requires NUMA nodes with memory"), "{refused}");
+    let local = plan_ranks(&topology, &lecture(2, 4, RankMap::Cyclic)).unwrap();
+    assert!(local.notices.is_empty());
+}
+
+#[test]
 fn threads_without_policy_have_distinct_cpus() {
     let cpus = |ranks, threads, map| -> Vec<Vec<u32>> {
         let plan = planned(

@@ -34,6 +34,7 @@ impl HwlocNumaNodes {
             objects.iter().map(|object| info(object, "MemoryTier")).collect();
         let distinct: BTreeSet<&Option<String>> = tiers.iter().collect();
         let has_tiers = distinct.len() > 1;
+        let allowed = hwloc.allowed_nodeset();
         let mut nodes = Vec::new();
         let mut complete = Vec::new();
         for (object, tier) in objects.iter().zip(&tiers) {
@@ -46,6 +47,7 @@ impl HwlocNumaNodes {
                 kind: subtype(object).or(tier),
                 cache_bytes: None,
                 device: info(object, "PCIBusID").map(|address| address.to_lowercase()),
+                is_forbidden: object.os_index().is_some_and(|index| !allowed.is_set(index)),
             });
             // On the live machine, the kernel reports which CPUs are offline; all others are in the topology.
             let is_described = *source != TopologySource::Live;
