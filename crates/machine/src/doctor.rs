@@ -103,9 +103,10 @@ const LIVE_CHECKS: [DoctorCheck; 35] = {
 };
 
 /// Checks of any machine, including machines that are only described.
-const DESCRIBED_CHECKS: [DoctorCheck; 5] = {
-    use Severity::Info;
+const DESCRIBED_CHECKS: [DoctorCheck; 6] = {
+    use Severity::{Info, Warning};
     [
+        ("memory-restricted", Warning, shape::forbidden_memory_problem),
         ("core-classes", Info, shape::speed_classes_problem),
         ("no-cores", Info, shape::unknown_cores_problem),
         ("memory-side-cache", Info, shape::side_caches_problem),

@@ -2,6 +2,7 @@
 
 use super::{DetectedProblem, ExaminedNode, found};
 use crate::catalog::SocketMemory;
+use crate::topology::TopologySource;
 use crate::{dimms, host, memory};
 use nodegauge_measure::record::Severity;
 use nodegauge_measure::{Bytes, BytesPerSec, stream_rule};
@@ -290,7 +291,11 @@ pub(super) fn unknown_theoretical_bandwidth_problem(
     node.machine.memory.theoretical.is_none().then(|| {
         found(
             "the theoretical memory bandwidth is unknown: results cannot be compared with it",
-            "specify the populated channels, e.g. `--dimms 16x3200` for 16 channels at 3200 MT/s, or run as root to read them from firmware",
+            if node.topology.source == TopologySource::Live {
+                "specify the populated channels, e.g. `nodegauge machine --dimms 16x3200` for 16 channels at 3200 MT/s, or run as root to read them from firmware"
+            } else {
+                "specify the populated channels, e.g. `nodegauge machine --dimms 16x3200` for 16 channels at 3200 MT/s"
+            },
         )
     })
 }
@@ -298,7 +303,7 @@ pub(super) fn unknown_theoretical_bandwidth_problem(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{DescribeOptions, SysRoot, Topology, TopologySource, describe};
+    use crate::{DescribeOptions, SysRoot, Topology, describe};
     use nodegauge_measure::record::SystemSettings;
 
     /// Returns the advice to reboot for a recorded system that was booted `days` ago.

@@ -4,6 +4,7 @@
 use super::{DetectedProblem, ExaminedNode, found};
 use crate::memory::is_known_not_dram;
 use crate::root::{SysRoot, number_ranges};
+use crate::topology::TopologySource;
 use nodegauge_measure::Bytes;
 use nodegauge_measure::quantity::{count_in_words, number_form};
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,12 +22,51 @@ pub(super) fn speed_classes_problem(node: &ExaminedNode<'_>) -> Option<DetectedP
             format!("{cores} of class {} (cpus {})", class.name, number_ranges(&class.cpus))
         })
         .collect();
-    (parts.len() > 1).then(|| {
-        found(
-            format!("cores differ in speed: {}; threads use the fast ones", parts.join(", ")),
-            "add `--cores all` to measure with all cores, or `--cores slow`",
-        )
-    })
+    if parts.len() < 2 {
+        return None;
+    }
+    let topology = node.topology;
+    let has_usable_cores =
+        |class: &usize| topology.allowed_threads().any(|thread| thread.speed_class == Some(*class));
+    let usable = (0..topology.core_classes.len()).rev().filter(has_usable_cores);
+    let usable: Vec<String> = usable.map(|class| topology.speed_class_name(class)).collect();
+    let (used, remedy) = match usable.as_slice() {
+        [] => return None,
+        [only] => (
+            format!("this process may use only {only} cores"),
+            whole_node(node, "run without taskset, or request all CPUs of the node"),
+        ),
+        [fastest, .., slowest] => (
+            format!("threads use the {fastest} ones"),
+            format!("add `--cores all` to measure with all cores, or `--cores {slowest}`"),
+        ),
+    };
+    Some(found(format!("cores differ in speed: {}; {used}", parts.join(", ")), remedy))
+}
+
+/// Returns the advice to use the whole node: `live` for a live machine, and the way to describe it otherwise.
+fn whole_node(node: &ExaminedNode<'_>, live: &str) -> String {
+    if node.topology.source == TopologySource::Live {
+        return live.to_owned();
+    }
+    "describe the whole node: run lstopo outside of jobs and containers, and without taskset"
+        .to_owned()
+}
+
+/// Reports NUMA nodes whose memory this process may not use.
+pub(super) fn forbidden_memory_problem(node: &ExaminedNode<'_>) -> Option<DetectedProblem> {
+    let nodes = &node.topology.nodes;
+    let forbidden = nodes.iter().filter(|one| one.is_forbidden && one.bytes != Some(0));
+    let bytes: Option<u64> = forbidden.clone().map(|one| one.bytes).sum();
+    let ids: Vec<u32> = forbidden.map(|one| one.id.0).collect();
+    if ids.is_empty() {
+        return None;
+    }
+    let size = bytes.map_or_else(String::new, |bytes| format!(" ({})", Bytes(bytes)));
+    Some(found(
+        format!("this process may not use the memory of {}{size}", numa_nodes_in_words(&ids)),
+        whole_node(node, "request all memory of the node, e.g. `srun --exclusive --mem=0`"),
+    ))
 }
 
 /// Reports that the description has no cores.
@@ -59,6 +99,14 @@ pub(super) fn memory_kinds_problem(examined: &ExaminedNode<'_>) -> Option<Detect
     let mut kinds: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
     for node in examined.machine.numa_nodes.iter().filter(|node| is_known_not_dram(node)) {
         kinds.entry(node.kind.as_deref().unwrap_or_default()).or_default().push(node.id);
+    }
+    let has_others = examined
+        .machine
+        .numa_nodes
+        .iter()
+        .any(|node| node.device.is_none() && node.bytes != Some(0) && !is_known_not_dram(node));
+    if kinds.len() + usize::from(has_others) < 2 {
+        return None;
     }
     let first = kinds.values().next()?;
     let nodes: Vec<String> = first.iter().map(u32::to_string).collect();
@@ -126,24 +174,75 @@ fn ways(mask: &str) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{DescribeOptions, Topology, TopologySource, describe};
+    use crate::{DescribeOptions, Topology, describe};
     use std::fs;
 
-    fn ids(name: &str) -> Vec<String> {
+    fn recorded(name: &str) -> Topology {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/topologies");
-        let source = TopologySource::Xml(format!("{folder}/{name}.xml").into());
-        examined(&Topology::load(&source).unwrap())
+        Topology::load(&TopologySource::Xml(format!("{folder}/{name}.xml").into())).unwrap()
+    }
+
+    fn ids(name: &str) -> Vec<String> {
+        examined(&recorded(name))
+    }
+
+    /// Returns what `check` finds in a described machine.
+    fn checked(
+        topology: &Topology,
+        check: fn(&ExaminedNode<'_>) -> Option<DetectedProblem>,
+    ) -> Option<DetectedProblem> {
+        let root = SysRoot::live();
+        let machine = describe(topology, &root, &DescribeOptions::default());
+        check(&ExaminedNode { topology, root: &root, machine: &machine })
+    }
+
+    #[test]
+    fn remedy_for_core_classes_names_usable_classes() {
+        let mut topology = recorded("three-classes");
+        let all = checked(&topology, speed_classes_problem).unwrap();
+        assert!(all.text.ends_with("threads use the fast ones"), "{all:?}");
+        assert!(all.remedy.ends_with("or `--cores slow`"), "{all:?}");
+        topology.threads.iter_mut().for_each(|thread| thread.allowed &= thread.cpu.0 >= 8);
+        let without_fast = checked(&topology, speed_classes_problem).unwrap();
+        assert!(without_fast.text.ends_with("threads use the class2 ones"), "{without_fast:?}");
+        topology.threads.iter_mut().for_each(|thread| thread.allowed &= thread.cpu.0 >= 12);
+        let one = checked(&topology, speed_classes_problem).unwrap();
+        assert!(one.text.ends_with("this process may use only slow cores"), "{one:?}");
+        assert!(one.remedy.starts_with("describe the whole node"), "{one:?}");
+        assert_eq!(checked(&recorded("split-core-kinds"), speed_classes_problem), None);
+    }
+
+    #[test]
+    fn memory_that_may_not_be_used_is_found() {
+        let topology = recorded("disallowed-nodes");
+        let problem = checked(&topology, forbidden_memory_problem).unwrap();
+        assert_eq!(problem.text, "this process may not use the memory of NUMA node 1 (64 GiB)");
+        let counted: Vec<u32> = topology.host_numa_nodes().map(|node| node.id.0).collect();
+        assert_eq!(counted, [0]);
+        let machine = describe(&topology, &SysRoot::live(), &DescribeOptions::default());
+        assert_eq!(machine.memory.bytes, Some(64 << 30));
+        assert_eq!(checked(&recorded("empty-node"), forbidden_memory_problem), None);
+    }
+
+    #[test]
+    fn single_kind_of_memory_is_no_finding() {
+        let topology = recorded("hbm-only");
+        assert_eq!(checked(&topology, memory_kinds_problem), None);
+        assert!(!examined_with_all(&topology).contains(&"theoretical-unknown".to_owned()));
+        assert!(checked(&recorded("hybrid-mode"), memory_kinds_problem).is_some());
     }
 
     fn examined(topology: &Topology) -> Vec<String> {
+        let mut ids = examined_with_all(topology);
+        ids.retain(|id| id != "theoretical-unknown");
+        ids
+    }
+
+    fn examined_with_all(topology: &Topology) -> Vec<String> {
         let root = SysRoot::live();
         let machine = describe(topology, &root, &DescribeOptions::default());
         let findings = crate::examine(topology, &root, &machine);
-        findings
-            .into_iter()
-            .map(|finding| finding.id)
-            .filter(|id| id != "theoretical-unknown")
-            .collect()
+        findings.into_iter().map(|finding| finding.id).collect()
     }
 
     #[test]
