@@ -143,7 +143,10 @@ pub fn plan(topology: &Topology, request: &PlacementRequest) -> Result<Placement
             check_threads(topology, request.threads)?;
             let cpus = cpus_per_cache(topology, per_cache, request.threads)?;
             let single = cpus.into_iter().map(|cpu| vec![cpu]).collect();
-            Ok(Placement::new(Binding::Spread, format!("per-cache {per_cache}"), single))
+            let notices = outside_caches(topology).into_iter().collect();
+            let placement =
+                Placement::new(Binding::Spread, format!("per-cache {per_cache}"), single);
+            Ok(Placement { notices, ..placement })
         }
         (None, Some(kmp)) => by_kmp(topology, kmp, request.threads, request.max_threads),
         (None, None) => by_places(topology, request),
@@ -257,6 +260,10 @@ fn by_places(topology: &Topology, request: &PlacementRequest) -> Result<Placemen
     };
     check_threads(topology, Some(threads))?;
     let bind = request.bind.unwrap_or(policy);
+    let name = PlaceName::LlCaches;
+    if matches!(&request.places, Some(PlacesSpec::Abstract { name: given, .. }) if *given == name) {
+        notices.extend(outside_caches(topology).filter(|_| bind != Binding::None));
+    }
     if bind == Binding::None {
         if request.places.is_some() {
             notices.push(format!("places {words} have no effect: threads are not bound"));
@@ -288,6 +295,22 @@ fn by_places(topology: &Topology, request: &PlacementRequest) -> Result<Placemen
         })
         .collect();
     Ok(Placement { notices, ..Placement::new(bind, words, cpus) })
+}
+
+/// Returns the notice about CPUs that belong to no last-level cache, although the machine has such caches.
+fn outside_caches(topology: &Topology) -> Option<String> {
+    let outside = topology.allowed_threads().filter(|thread| thread.llc.is_none());
+    let outside: Vec<CpuId> = outside.map(|thread| thread.cpu).collect();
+    if topology.llcs.is_empty() || outside.is_empty() {
+        return None;
+    }
+    let level = topology.caches.iter().rfind(|cache| cache.contains_data())?.level;
+    let noun = number_form(outside.len(), "CPU", "CPUs");
+    let has = number_form(outside.len(), "has", "have");
+    Some(format!(
+        "no thread is placed on {noun} {}, which {has} no L{level} cache",
+        cpus::format_ranges(&outside)
+    ))
 }
 
 /// Returns the default places with their text. The places are the first hardware threads of the cores, or all

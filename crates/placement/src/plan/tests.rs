@@ -72,6 +72,20 @@ fn slowest_class_is_not_used_if_faster_classes_have_enough_cores() {
 }
 
 #[test]
+fn cores_outside_the_last_level_caches_have_a_notice() {
+    let mut topology = machine("Package:1 L3Cache:2 Core:2 PU:1");
+    for thread in &mut topology.threads {
+        thread.llc = thread.llc.filter(|cache| *cache == 0);
+    }
+    let notice = "no thread is placed on CPUs 2-3, which have no L3 cache";
+    let by_name = plan(&topology, &request(None, "ll_caches", None)).unwrap();
+    assert_eq!((by_name.threads.len(), by_name.notices), (1, vec![notice.to_owned()]));
+    let per_cache = PlacementRequest { per_cache: Some(1), ..PlacementRequest::default() };
+    assert_eq!(plan(&topology, &per_cache).unwrap().notices, [notice]);
+    assert!(plan(&topology, &request(None, "cores", None)).unwrap().notices.is_empty());
+}
+
+#[test]
 fn single_fast_core_is_described_in_the_singular() {
     let mut topology = machine("Package:1 Core:2 PU:1");
     for thread in &mut topology.threads {
