@@ -107,6 +107,11 @@ impl HplPlan {
         options: HplOptions,
     ) -> Result<Self, Failure> {
         let layout = RankLayout::from_options(&site.topology, &options.ranks, &placement);
+        if options.ranks.ranks.is_some() {
+            let [ranks, threads] = [layout.ranks, layout.threads_per_rank]
+                .map(|count| u32::try_from(count).unwrap_or(u32::MAX));
+            nodegauge_placement::check_counts(&site.topology, ranks, threads)?;
+        }
         let threads = placement.threads.len();
         let machine = &site.machine;
         let peak = peak_in_use(machine, &site.topology, &placement.cpus(), threads);
@@ -442,6 +447,19 @@ mod tests {
         assert_eq!(peak("slow"), 2.0 * 1.25e9 * 16.0);
         assert_eq!(peak("class2"), 4.0 * 1.9e9 * 16.0);
         assert_eq!(peak("fast"), 4.0 * 2.4e9 * 16.0);
+    }
+
+    #[test]
+    fn more_ranks_than_cpus_are_refused() {
+        let source = TopologySource::Synthetic("Package:1 Core:1 PU:1".to_owned());
+        let topology = Topology::load(&source).unwrap();
+        let placement = nodegauge_placement::plan(&topology, &PlacementRequest::default()).unwrap();
+        let machine = Machine { source: MachineSource::Synthetic, ..Machine::default() };
+        let site = MeasuredNode::new(topology, machine, SysRoot::live());
+        let mut options = HplOptions { order: OrderSpec::Given(1000), ..HplOptions::default() };
+        options.ranks.ranks = Some(8);
+        let refused = HplPlan::new(&site, placement, options).unwrap_err();
+        assert!(refused.to_string().contains("cannot place 8 ranks of 1 thread"), "{refused}");
     }
 
     /// Returns the plan of two EPYC 7F52 with 377.81 GB for candidates for NB.

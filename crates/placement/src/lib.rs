@@ -54,7 +54,8 @@ pub use pin::{PinError, pin_current_thread};
 pub use places::{Place, PlacesSpec};
 pub use plan::{Placement, PlacementRequest, ThreadPlace, plan};
 pub use ranks::{
-    MappedPolicy, Policies, RankMap, RankPlace, RankPlan, RankPolicy, RankRequest, plan_ranks,
+    MappedPolicy, Policies, RankMap, RankPlace, RankPlan, RankPolicy, RankRequest, check_counts,
+    plan_ranks,
 };
 pub use setting::{JobPlacementOptions, PlacementSetting};
 pub use threads::ThreadCountList;
