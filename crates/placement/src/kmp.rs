@@ -46,14 +46,22 @@ pub enum Granularity {
     Core,
     /// Cores that share a level-2 cache (`tile`).
     Tile,
-    /// Level-2 cache (`l2_cache` or `l2`).
+    /// Level-1 cache (`l1_cache`), which each core has.
+    L1,
+    /// Level-2 cache (`l2_cache`).
     L2,
-    /// Level-3 cache (`l3_cache` or `l3`).
+    /// Level-3 cache (`l3_cache`).
     L3,
     /// Last-level cache (`ll_cache`).
     Llc,
-    /// NUMA node (`numa_domain`, `numa` or `node`).
+    /// NUMA node (`numa_domain` or `node`).
     Numa,
+    /// Die of a socket (`die`). Topologies do not contain dies; as in libomp, a core replaces a missing object.
+    Die,
+    /// Cores that share a module (`module`), which topologies do not contain, either.
+    Module,
+    /// Processor group of Windows (`proc_group`), which no other system has.
+    ProcessorGroup,
     /// Socket (`socket` or `package`).
     Socket,
 }
@@ -111,19 +119,20 @@ pub enum ProcItem {
 
 impl Granularity {
     /// Accepted words with their meaning. Of several words with the same meaning, the first is canonical.
-    const WORDS: [(&'static str, Self); 14] = [
+    const WORDS: [(&'static str, Self); 15] = [
         ("fine", Self::Thread),
         ("thread", Self::Thread),
         ("core", Self::Core),
         ("tile", Self::Tile),
+        ("module", Self::Module),
+        ("l1_cache", Self::L1),
         ("l2_cache", Self::L2),
-        ("l2", Self::L2),
         ("l3_cache", Self::L3),
-        ("l3", Self::L3),
         ("ll_cache", Self::Llc),
+        ("die", Self::Die),
         ("numa_domain", Self::Numa),
-        ("numa", Self::Numa),
         ("node", Self::Numa),
+        ("proc_group", Self::ProcessorGroup),
         ("socket", Self::Socket),
         ("package", Self::Socket),
     ];
@@ -227,7 +236,7 @@ fn granularity(cursor: &mut Cursor<'_>) -> Result<Granularity, SyntaxError> {
     known.map(|(_, meaning)| *meaning).ok_or_else(|| {
         cursor.error_at(
             at,
-            "expected fine, core, tile, l2_cache, l3_cache, ll_cache, numa_domain or socket",
+            "expected fine, core, tile, module, l1_cache, l2_cache, l3_cache, ll_cache, die, numa_domain or socket",
         )
     })
 }

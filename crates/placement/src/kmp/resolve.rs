@@ -67,6 +67,15 @@ impl KmpAffinity {
                     .to_owned(),
             );
         }
+        if let Some(
+            unknown @ (Granularity::Die | Granularity::Module | Granularity::ProcessorGroup),
+        ) = self.granularity
+        {
+            notices.push(format!(
+                "KMP_AFFINITY: granularity {} is unknown on this machine; core is used instead",
+                unknown.as_str()
+            ));
+        }
         if let Some(KmpKind::Ordered(KmpOrder::Balanced, numbers)) = &self.kind
             && *numbers != KmpNumbers::default()
         {
@@ -201,7 +210,11 @@ fn object(topology: &Topology, granularity: Granularity, thread: &HardwareThread
     let cache = thread.llc.unwrap_or(thread.core);
     Some(match granularity {
         Granularity::Thread => thread.cpu.0 as usize,
-        Granularity::Core => thread.core,
+        Granularity::Core
+        | Granularity::L1
+        | Granularity::Die
+        | Granularity::Module
+        | Granularity::ProcessorGroup => thread.core,
         // The topology contains a level-2 cache only if this is the last level. Otherwise each core is assumed to have
         // its own level-2 cache.
         Granularity::Tile | Granularity::L2 if last_level == 2 => cache,

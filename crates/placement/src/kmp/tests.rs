@@ -64,10 +64,11 @@ fn granularity_selects_object_of_thread() {
     let phi = machine(PHI);
     let t2k = machine(T2K);
     for (topology, granularity, mask) in [
-        (&rome, "l3", "0-3"),
+        (&rome, "l3_cache", "0-3"),
+        (&rome, "l1_cache", "0"),
         (&rome, "ll_cache", "0-3"),
         (&rome, "tile", "0"),
-        (&rome, "numa", "0-15"),
+        (&rome, "node", "0-15"),
         (&rome, "socket", "0-63"),
         (&phi, "tile", "0-3"),
         (&phi, "l3_cache", "0-3"),
@@ -77,6 +78,21 @@ fn granularity_selects_object_of_thread() {
         let text = format!("granularity={granularity},compact");
         assert_eq!(resolved(topology, &text, 1), [mask], "{granularity}");
     }
+}
+
+#[test]
+fn granularity_has_the_words_of_libomp() {
+    for refused in ["l2", "l3", "numa", "llc", "dice", "sockets"] {
+        assert!(format!("granularity={refused},compact").parse::<KmpAffinity>().is_err());
+    }
+    for unknown in ["die", "module", "proc_group"] {
+        let affinity = parse(&format!("granularity={unknown},compact"));
+        let notice = format!(
+            "KMP_AFFINITY: granularity {unknown} is unknown on this machine; core is used instead"
+        );
+        assert_eq!(affinity.notices(), [notice]);
+    }
+    assert!(parse("granularity=l1_cache,compact").notices().is_empty());
 }
 
 #[test]
@@ -177,7 +193,7 @@ fn invalid_kmp_affinity_is_reported_with_its_column() {
         (
             "granularity=socks,compact",
             12,
-            "expected fine, core, tile, l2_cache, l3_cache, ll_cache, numa_domain or socket",
+            "expected fine, core, tile, module, l1_cache, l2_cache, l3_cache, ll_cache, die, numa_domain or socket",
         ),
         ("explicit", 8, "expected proclist=[...] with the type explicit"),
         ("proclist=[0],compact", 0, "a proclist requires the type explicit"),
@@ -253,7 +269,7 @@ proptest! {
 
     #[test]
     fn kmp_parsing_and_resolving_never_panic(
-        text in "((no)?(verbose|respect)|compact|scatter|balanced|proclist=\\[[0-9{},:-]{0,8}\\]|gran=(fine|l3)|[0-9]{1,3}|,){0,6}|.{0,16}",
+        text in "((no)?(verbose|respect)|compact|scatter|balanced|proclist=\\[[0-9{},:-]{0,8}\\]|gran=(fine|l3_cache)|[0-9]{1,3}|,){0,6}|.{0,16}",
         threads in 0u32..40,
     ) {
         if let Ok(affinity) = text.parse::<KmpAffinity>() {
