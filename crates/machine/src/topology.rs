@@ -379,5 +379,8 @@ mod tests {
     fn xml_version_of_hwloc_3_is_recognised() {
         assert_eq!(newer_xml_version("<topology version=\"3.0\">"), Some("3.0"));
         assert_eq!(newer_xml_version("<topology version=\"2.0\">"), None);
+        assert_eq!(newer_xml_version("<topology  a='1' version = '3.1' >"), Some("3.1"));
+        let commented = "<!-- <topology version=\"3.0\"> -->\n<topology version=\"2.0\">";
+        assert_eq!(newer_xml_version(commented), None);
     }
 }

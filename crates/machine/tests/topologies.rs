@@ -142,6 +142,21 @@ fn unreadable_topology_file_is_refused_with_an_explanation() {
 }
 
 #[test]
+fn file_in_another_encoding_is_refused_with_a_command_that_converts_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let refused = |bytes: &[u8]| {
+        let file = folder.path().join("node.xml");
+        std::fs::write(&file, bytes).unwrap();
+        Topology::load(&TopologySource::Xml(file)).unwrap_err().to_string()
+    };
+    let wide = refused(b"\xff\xfe<\0t\0");
+    assert!(wide.contains("it is in UTF-16\n"), "{wide}");
+    assert!(wide.contains("`iconv -f UTF-16 -t UTF-8 "), "{wide}");
+    let latin = refused(b"<info value=\"\xe9\"/>");
+    assert!(latin.contains("`iconv -f LATIN1 -t UTF-8 "), "{latin}");
+}
+
+#[test]
 fn machine_of_4096_cpus_is_read() {
     let large = synthetic("Package:8 NUMANode:4 L3Cache:4 L2Cache:8 L1dCache:1 Core:1 PU:4");
     assert_eq!((large.threads.len(), large.cores.len()), (4096, 1024));

@@ -25,8 +25,7 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::ffi::CStr;
 
-use std::io;
-use std::path::Path;
+use std::string::FromUtf8Error;
 use std::time::Duration;
 
 mod caches;
@@ -63,9 +62,11 @@ pub(super) fn load(source: &TopologySource) -> Result<Topology, Failure> {
             .map_err(|cause| unreadable_machine(&cause)),
         TopologySource::Xml(path) => {
             let shown = legible::path(path);
-            let text = read(path).map_err(|cause| {
-                Failure::usage(format!("cannot read topology file {shown}: {cause}"))
-            })?;
+            let bytes =
+                nodegauge_os::read_file(path, nodegauge_os::MAX_TEXT_BYTES).map_err(|cause| {
+                    Failure::usage(format!("cannot read topology file {shown}: {cause}"))
+                })?;
+            let text = String::from_utf8(bytes).map_err(|cause| not_utf8(&shown, &cause))?;
             if let Some(version) = newer_xml_version(&text) {
                 return Err(unreadable(
                     &shown,
@@ -85,9 +86,9 @@ pub(super) fn load(source: &TopologySource) -> Result<Topology, Failure> {
         TopologySource::Synthetic(description) => {
             crate::synthetic::check(description)?;
             described(source, description).map_err(|cause| match cause.as_str() {
-                TOO_LONG => {
-                    Failure::usage(format!("synthetic topology \"{description}\"")).cause(cause)
-                }
+                TOO_LONG => Failure::usage(format!("synthetic topology \"{description}\""))
+                    .cause(cause)
+                    .hint("describe fewer hardware threads"),
                 _ => crate::synthetic::refusal_error(description, &cause).into(),
             })
         }
@@ -122,9 +123,14 @@ fn unreadable(shown: &str, cause: String, hint: &str) -> Failure {
         .hint(hint)
 }
 
-fn read(path: &Path) -> io::Result<String> {
-    let bytes = nodegauge_os::read_file(path, nodegauge_os::MAX_TEXT_BYTES)?;
-    String::from_utf8(bytes).map_err(|_| io::ErrorKind::InvalidData.into())
+/// Returns the failure for a file whose text is not UTF-8.
+fn not_utf8(shown: &str, text: &FromUtf8Error) -> Failure {
+    let bytes = text.as_bytes();
+    let is_utf16 = bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]);
+    let (encoding, name) =
+        if is_utf16 { ("UTF-16", "UTF-16") } else { ("an encoding other than UTF-8", "LATIN1") };
+    Failure::usage(format!("cannot read topology file {shown}: it is in {encoding}"))
+        .hint(format!("convert it, e.g. `iconv -f {name} -t UTF-8 {shown} > NEW.xml`"))
 }
 
 /// Returns the topology of the live machine or of a description, as hwloc determines it in a child process.
@@ -185,7 +191,20 @@ fn built(source: &TopologySource, text: &str) -> Result<Topology, String> {
         Err(_) if matches!(source, TopologySource::Synthetic(_)) => {
             Err("hwloc does not accept this order of levels".to_owned())
         }
-        Err(cause) => Err(cause.to_string()),
+        Err(cause) => Err(plain_cause(&cause.to_string())),
+    }
+}
+
+/// Returns the cause of a failure of hwloc without the debugging text of the bindings, which contains the meaning of the
+/// error number as `description: Some("Invalid argument")`.
+fn plain_cause(cause: &str) -> String {
+    let described = cause.split_once(" failed with errno ").and_then(|(_, error)| {
+        let (_, rest) = error.split_once("description: Some(\"")?;
+        rest.split_once('"')
+    });
+    match described {
+        Some((meaning, _)) => format!("hwloc cannot load it: {}", meaning.to_lowercase()),
+        None => cause.to_owned(),
     }
 }
 
@@ -378,8 +397,23 @@ fn cpus(set: Option<BitmapRef<'_, CpuSet>>) -> Vec<CpuId> {
 
 /// Returns the version of an hwloc XML text if it is 3 or later. hwloc 2 refuses these texts without giving a reason.
 pub(super) fn newer_xml_version(text: &str) -> Option<&str> {
-    let (_, rest) = text.split_once("<topology version=\"")?;
-    let (version, _) = rest.split_once('"')?;
+    const ELEMENT: &str = "<topology";
+    let mut rest = text;
+    loop {
+        let start = rest.find(ELEMENT)?;
+        let comment = rest.find("<!--").filter(|comment| *comment < start);
+        let Some(comment) = comment else {
+            rest = &rest[start + ELEMENT.len()..];
+            break;
+        };
+        let inside = &rest[comment..];
+        rest = &inside[inside.find("-->")?..];
+    }
+    let (tag, _) = rest.split_once('>')?;
+    let (_, value) = tag.split_once(" version")?;
+    let value = value.trim_start().strip_prefix('=')?.trim_start();
+    let quote = value.chars().next().filter(|quote| ['"', '\''].contains(quote))?;
+    let (version, _) = value[1..].split_once(quote)?;
     let major: u32 = version.split('.').next()?.parse().ok()?;
     (major >= 3).then_some(version)
 }
@@ -388,6 +422,13 @@ pub(super) fn newer_xml_version(text: &str) -> Option<&str> {
 mod tests {
     use super::*;
     use std::fs;
+
+    #[test]
+    fn cause_of_hwloc_is_a_plain_sentence() {
+        let raw = "hwloc_topology_load failed with errno Some(Errno { code: 22, description: Some(\"Invalid argument\") })";
+        assert_eq!(plain_cause(raw), "hwloc cannot load it: invalid argument");
+        assert_eq!(plain_cause("hwloc rejected the text"), "hwloc rejected the text");
+    }
 
     #[test]
     fn speed_that_is_no_positive_number_is_unknown() {
