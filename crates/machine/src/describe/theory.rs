@@ -193,7 +193,9 @@ pub(super) fn with_scope(
     if let Some(largest) = sizes.last() {
         let largest = Bytes(*largest);
         if has_memory_on_package(machine) {
-            parts.push(format!("of the memory behind memory-side caches of {largest}"));
+            let behind = machine.numa_nodes.iter().filter(|node| node.cache_bytes.is_some());
+            let caches = number_form(behind.count(), "a memory-side cache", "memory-side caches");
+            parts.push(format!("of the memory behind {caches} of {largest}"));
         } else {
             // The data of memory in such a mode pass through the DRAM that caches it.
             figure.at_most = true;
@@ -268,7 +270,7 @@ mod tests {
             text.contains("of DRAM only; the bandwidth of MCDRAM (NUMA node 1) is unknown"),
             "{text}"
         );
-        assert!(text.contains("of the memory behind memory-side caches of 2 GiB"), "{text}");
+        assert!(text.contains("of the memory behind a memory-side cache of 2 GiB"), "{text}");
         assert!(!machine.memory.theoretical.as_ref().unwrap().at_most);
         assert!(node_bandwidth(&machine, &[0]).is_some());
         assert_eq!(node_bandwidth(&machine, &[1]), None);

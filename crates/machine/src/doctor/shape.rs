@@ -84,9 +84,10 @@ pub(super) fn side_caches_problem(examined: &ExaminedNode<'_>) -> Option<Detecte
     let behind = examined.machine.numa_nodes.iter().filter(|node| node.cache_bytes.is_some());
     let nodes: Vec<u32> = behind.clone().map(|node| node.id).collect();
     let largest = behind.filter_map(|node| node.cache_bytes).max()?;
+    let caches = number_form(nodes.len(), "a memory-side cache", "memory-side caches");
     Some(found(
         format!(
-            "the memory of {} is behind memory-side caches of {}: smaller arrays measure the cache",
+            "the memory of {} is behind {caches} of {}: smaller arrays measure the cache",
             numa_nodes_in_words(&nodes),
             Bytes(largest)
         ),
@@ -222,6 +223,12 @@ mod tests {
         let machine = describe(&topology, &SysRoot::live(), &DescribeOptions::default());
         assert_eq!(machine.memory.bytes, Some(64 << 30));
         assert_eq!(checked(&recorded("empty-node"), forbidden_memory_problem), None);
+    }
+
+    #[test]
+    fn single_memory_side_cache_is_in_the_singular() {
+        let found = checked(&recorded("hybrid-mode"), side_caches_problem).unwrap();
+        assert!(found.text.contains("NUMA node 0 is behind a memory-side cache of"), "{found:?}");
     }
 
     #[test]
