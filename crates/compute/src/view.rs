@@ -52,7 +52,8 @@ pub fn plan_section(plan: &HplPlan) -> Section {
             let share_of_peak = options.rate.map(|given_rate| Fraction(given_rate.0 / peak.value));
             let share = share_of_peak.map(|share| format!("; the given rate is {share} of it"));
             let share = share.unwrap_or_default();
-            let own = format!("{} = {}{share}", FlopsPerSec(peak.value), peak.basis);
+            let bound = if peak.at_most { "at most " } else { "" };
+            let own = format!("{bound}{} = {}{share}", FlopsPerSec(peak.value), peak.basis);
             join_lines([own].into_iter().chain(plan.other_peaks.clone()))
         }
         None => "unknown: this processor is not in the table; give --processor".to_owned(),
@@ -64,16 +65,14 @@ pub fn plan_section(plan: &HplPlan) -> Section {
             _ => "as requested".to_owned(),
         };
         let group = lu::panel_group_size(chosen.order, *nb, threads);
+        let factored = match group {
+            1 => "one thread factors a panel".to_owned(),
+            _ => format!("{group} of the threads factor a panel"),
+        };
         section
             .note("N", format!("{}: {}", chosen.order, chosen.formula))
             .note("NB", format!("{nb} ({nb_basis})"))
-            .note(
-                "native",
-                format!(
-                    "{}; a panel is factored by {group} of the threads",
-                    count_in_words(threads, "thread")
-                ),
-            );
+            .note("native", format!("{}; {factored}", count_in_words(threads, "thread")));
     } else {
         section.push(candidate_table(plan)).push_gap();
         section.note("N", format!("for NB {nb}: {}; the same rule for the others", chosen.formula));
