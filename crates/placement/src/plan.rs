@@ -224,7 +224,10 @@ fn by_kmp(
     max_threads: Option<u32>,
 ) -> Result<Placement, PlacementError> {
     let limit = max_threads.unwrap_or(u32::MAX);
-    let threads = threads.unwrap_or_else(|| kmp.default_threads(topology).min(limit));
+    // A proclist may contain CPUs several times.
+    let usable = u32::try_from(topology.allowed_threads().count()).unwrap_or(u32::MAX);
+    let default = kmp.default_threads(topology).min(limit).min(usable);
+    let threads = threads.unwrap_or(default);
     check_threads(topology, Some(threads))?;
     let bind = match kmp.kind {
         Some(KmpKind::Ordered(KmpOrder::Compact, _) | KmpKind::Explicit(_)) => Binding::Close,

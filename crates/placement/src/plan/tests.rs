@@ -104,6 +104,9 @@ fn places_that_share_cpus_have_one_thread_per_cpu() {
     let repeated = plan(&topology, &request(None, "{0},{0},{1}", None)).unwrap();
     assert_eq!(repeated.threads.len(), 2);
     assert_eq!(plan(&topology, &request(None, "0:500:0", None)).unwrap().threads.len(), 1);
+    let kmp = Some("proclist=[0,0,0],explicit".parse().unwrap());
+    let listed = plan(&topology, &PlacementRequest { kmp, ..PlacementRequest::default() });
+    assert_eq!(listed.unwrap().threads.len(), 2);
 }
 
 #[test]
