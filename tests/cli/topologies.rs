@@ -60,6 +60,69 @@ fn cores_are_chosen_by_their_class() {
 }
 
 #[test]
+fn plan_has_the_peak_of_the_chosen_cores() {
+    let three_classes = described("three-classes");
+    let plan = |options: &[&str]| {
+        let args = ["hpl", "--plan", "--memory", "4GiB", "--processor", "EPYC 9654"];
+        let args = [&args[..], &["--topology", &three_classes], options].concat();
+        Harness::new().run(&args).exits(0)
+    };
+    plan(&["--cores", "slow"])
+        .prints_words("Rpeak at most 40.00 GFLOP/s = (2 slow cores x 1.250 GHz)")
+        .prints_words("native 2 threads; one thread factors a panel");
+    plan(&["--cores", "class2"])
+        .prints_words("Rpeak at most 121.6 GFLOP/s = (4 class2 cores x 1.900 GHz)");
+    plan(&[]).prints_words("Rpeak at most 153.6 GFLOP/s = (4 fast cores x 2.400 GHz)");
+    let ranks = ["hpl", "--plan", "--order", "1000", "--ranks", "8"];
+    let args = [&ranks[..], &["--topology", "synthetic:Package:1 Core:1 PU:1"]].concat();
+    Harness::new().run(&args).exits(2).warns("cannot place 8 ranks of 1 thread");
+}
+
+#[test]
+fn threads_that_are_not_bound_use_no_class() {
+    let three_classes = described("three-classes");
+    let args = ["places", "--topology", &three_classes, "--bind", "none"];
+    Harness::new()
+        .run(&args)
+        .exits(0)
+        .prints_words("threads are not bound and may run on every core");
+}
+
+#[test]
+fn cache_sizes_are_listed_separately() {
+    Harness::new()
+        .run(&["machine", "--topology", &described("l3-sizes")])
+        .exits(0)
+        .prints_words("L3 unified: 1 x 96 MiB")
+        .prints_words("L3 unified: 1 x 32 MiB");
+}
+
+#[test]
+fn memory_outside_the_cpuset_is_not_counted() {
+    let disallowed = described("disallowed-nodes");
+    Harness::new()
+        .run(&["doctor", "--topology", &disallowed])
+        .exits(0)
+        .prints_words("this process may not use the memory of NUMA node 1 (64 GiB)");
+    let bound = ["places", "--topology", &disallowed, "--numa", "bind:1"];
+    Harness::new().run(&bound).exits(2).warns("may not use the memory of NUMA node 1");
+}
+
+#[cfg(unix)]
+#[test]
+fn value_that_is_not_utf8_is_an_error() {
+    use std::os::unix::ffi::OsStrExt;
+    let value = std::ffi::OsStr::from_bytes(b"2\xff");
+    let run = std::process::Command::new(program::path())
+        .args(["places", "--topology", "synthetic:Package:1 Core:4 PU:1"])
+        .env("OMP_NUM_THREADS", value)
+        .output()
+        .unwrap();
+    assert_eq!(run.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&run.stderr).contains("OMP_NUM_THREADS"), "{run:?}");
+}
+
+#[test]
 fn gomp_cpu_affinity_is_honoured_and_kmp_hw_subset_is_ignored() {
     let variables = [("GOMP_CPU_AFFINITY", "4-7:1 0"), ("KMP_HW_SUBSET", "1s")];
     Harness::new()
