@@ -7,6 +7,7 @@
 use nodegauge_gauge::readers::RunMark;
 use nodegauge_measure::quantity::count_in_words;
 use nodegauge_measure::{FlopsPerSec, Seconds, printed};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// One result line and the residual that follows it.
@@ -147,6 +148,7 @@ pub fn read(text: &str) -> HplOutput {
     // The last line is a rule after the last line with words.
     let is_truncated = printed::unterminated_line(text).is_some_and(is_word);
     let mut output = HplOutput { is_truncated, ..HplOutput::default() };
+    let mut residuals: BTreeMap<usize, usize> = BTreeMap::new();
     for line in printed::whole_lines(text).lines() {
         if let Some(version) = title_version(line) {
             output.version = Some(version);
@@ -158,15 +160,12 @@ pub fn read(text: &str) -> HplOutput {
         } else if encoded_variant(line).is_some() {
             let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
             output.errors.push(format!("the numbers of a result contradict each other: {line}"));
-        } else if line.starts_with("||Ax-b||_oo/(eps*") {
+        } else if line.starts_with(RESIDUAL) || line.starts_with(HPL_1_RESIDUAL) {
             if let (Some(row), Some((_, value))) = (output.rows.last_mut(), line.split_once('=')) {
-                let mut words = value.split_whitespace();
-                row.residual = words.next().and_then(|word| word.parse().ok());
-                row.passed = match words.next_back() {
-                    Some("PASSED") => Some(true),
-                    Some("FAILED") => Some(false),
-                    _ => None,
-                };
+                row.add_residual(value);
+                if line.starts_with(HPL_1_RESIDUAL) {
+                    *residuals.entry(output.rows.len() - 1).or_default() += 1;
+                }
             }
         } else if let Some(error) = line.trim().strip_prefix(">>>") {
             output.errors.push(error.trim_end_matches("<<<").trim().to_owned());
@@ -180,8 +179,20 @@ pub fn read(text: &str) -> HplOutput {
             output.ended = true;
         }
     }
+    for (at, count) in residuals {
+        // If a residual is missing, the result may have failed.
+        let passed = &mut output.rows[at].passed;
+        *passed = passed.filter(|passed| !passed || count == HPL_1_RESIDUAL_COUNT);
+    }
     output
 }
+
+/// Beginning of the line with the residual of a result.
+const RESIDUAL: &str = "||Ax-b||_oo/(eps*";
+/// Beginning of the lines with residuals of HPL 1.
+const HPL_1_RESIDUAL: &str = "||Ax-b||_oo / ( eps *";
+/// Number of residuals that HPL 1 prints for each result.
+const HPL_1_RESIDUAL_COUNT: usize = 3;
 
 /// Parses a result line. NVIDIA's variant prints the rate per device in parentheses after the rate.
 fn row(line: &str) -> Option<HplRow> {
@@ -212,6 +223,29 @@ fn row(line: &str) -> Option<HplRow> {
 }
 
 impl HplRow {
+    /// Adds a residual and its verdict, as printed after the equals sign. A result passes only if all of its residuals
+    /// do.
+    fn add_residual(&mut self, printed: &str) {
+        let mut words = printed.split_whitespace();
+        let residual: Option<f64> = words.next().and_then(|word| word.parse().ok());
+        let passed = match words.next_back() {
+            Some("PASSED") => Some(true),
+            Some("FAILED") => Some(false),
+            _ => None,
+        };
+        if self.residual.is_none() && self.passed.is_none() {
+            self.residual = residual;
+            self.passed = passed;
+            return;
+        }
+        self.residual = self.residual.zip(residual).map(|(one, other)| one.max(other));
+        self.passed = match (self.passed, passed) {
+            (Some(false), _) | (_, Some(false)) => Some(false),
+            (Some(true), Some(true)) => Some(true),
+            _ => None,
+        };
+    }
+
     /// True if the rate follows from N and the time, within the printed digits.
     fn is_consistent(&self) -> bool {
         /// Error of the printed time, seconds; the time has two decimals.

@@ -73,7 +73,8 @@ pub struct BabelStreamOutput {
     pub repeats: u64,
     /// Number of kernels that the run selected; `None` if it was not printed.
     selected: Option<usize>,
-    /// True if the run used `--triad-only`, so that the rate of Triad is the mean over all repeats.
+    /// True if a rate is the mean over all repeats: with `--triad-only`, and with `--order Isolated`, for which
+    /// BabelStream divides the time of all repeats by their number (`src/main.cpp`).
     is_total: bool,
     /// Message that BabelStream prints if results are wrong.
     pub failed: Option<String>,
@@ -123,7 +124,7 @@ impl BabelStreamOutput {
                 .and_then(|words| number_before(words, "times"))
                 .unwrap_or(0),
             selected: running.as_deref().and_then(selected_kernels),
-            is_total: false,
+            is_total: running.as_deref().is_some_and(|words| words.contains("Isolated")),
             failed: text.lines().map(str::trim).find(|line| is_failure(line)).map(str::to_owned),
             lines: Vec::new(),
         };

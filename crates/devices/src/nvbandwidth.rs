@@ -106,6 +106,15 @@ impl TestCase {
     }
 }
 
+/// Returns the number of columns if a line has the column numbers of a matrix: `0 1 2`. Returns `None` for other lines,
+/// which may be those of a log.
+fn column_count(line: &str) -> Option<usize> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let mut numbers = words.iter().map(|word| word.parse::<usize>());
+    let is_numbered = (0..words.len()).all(|at| numbers.next() == Some(Ok(at)));
+    (is_numbered && !words.is_empty()).then_some(words.len())
+}
+
 /// Converts a JSON value to text.
 fn word(at: &serde_json::Value) -> Option<String> {
     at.as_str().map(str::to_owned)
@@ -158,7 +167,7 @@ impl NvbandwidthOutput {
         let mut case: Option<TestCase> = None;
         // The line with the column numbers determines the number of columns.
         let mut columns = 0;
-        for line in printed::whole_lines(text).lines() {
+        for line in printed::whole_lines(text).lines().map(str::trim_end) {
             if let Some(version) = line.strip_prefix(TITLE) {
                 found.version = Some(version.trim().trim_start_matches('v').to_owned());
             } else if let Some(version) = line.strip_prefix("Driver Version:") {
@@ -189,8 +198,8 @@ impl NvbandwidthOutput {
                 let number: Option<usize> = words.next().and_then(|word| word.parse().ok());
                 let values: Option<Vec<Option<f64>>> = words.map(matrix_entry).collect();
                 let is_row = line.contains('.') || line.contains("N/A");
-                if !is_row {
-                    columns = line.split_whitespace().count();
+                if let Some(count) = column_count(line) {
+                    columns = count;
                 }
                 // A row with an unexpected number follows a missing row, so this row and all following rows are
                 // ignored.

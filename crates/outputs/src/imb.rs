@@ -82,6 +82,8 @@ struct Table {
     mode: Option<String>,
     columns: Vec<String>,
     last_bytes: Option<f64>,
+    /// True if an empty line follows the last row, so that lines of other programs may follow, too.
+    is_interrupted: bool,
 }
 
 impl Table {
@@ -97,12 +99,37 @@ impl Table {
             self.last_bytes = None;
         } else if line.contains("[usec]") || line.starts_with("#bytes ") {
             self.header(line)?;
-        } else if line.starts_with(|c: char| c.is_ascii_digit()) && !self.columns.is_empty() {
+        } else if self.is_row(line) {
+            self.is_interrupted = false;
             self.row(line, figures)?;
         } else if line.is_empty() && self.last_bytes.is_some() {
+            self.is_interrupted = true;
+            // A table without sizes has one row.
+            if !self.has_sizes() {
+                self.columns.clear();
+            }
+        } else if self.last_bytes.is_some() && (line.starts_with("#-") || line.starts_with(RUN.end))
+        {
             self.columns.clear();
         }
         Ok(())
+    }
+
+    /// True if the rows begin with a size and a number of repetitions.
+    fn has_sizes(&self) -> bool {
+        self.columns.iter().take(2).eq(["#bytes", "#repetitions"])
+    }
+
+    /// True if a line must be a row of this table. After an empty line, only a line that begins with two integers must
+    /// be a row.
+    fn is_row(&self, line: &str) -> bool {
+        if self.columns.is_empty() || !line.starts_with(|c: char| c.is_ascii_digit()) {
+            return false;
+        }
+        let mut begin = line.split_whitespace().take(2).map(str::parse::<u64>);
+        !self.is_interrupted
+            || begin.next().is_some_and(|word| word.is_ok())
+                && begin.next().is_some_and(|word| word.is_ok())
     }
 
     /// Parses the names of the columns.
@@ -133,6 +160,7 @@ impl Table {
         }
         self.columns = columns;
         self.last_bytes = None;
+        self.is_interrupted = false;
         Ok(())
     }
 

@@ -3,7 +3,7 @@
 use nodegauge_gauge::outputs::{FILES, OutputConfig, OutputFigure, OutputFigures};
 use nodegauge_gauge::readers::text::{
     after_label, agree_within, lines, parse_count, parse_document, parse_number, parse_size,
-    unreadable_line_message,
+    rounding_error, unreadable_line_message,
 };
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RefusedOutput, RunMark};
 use nodegauge_measure::Unit;
@@ -19,6 +19,8 @@ const CSV: &str = "access,bw(MiB/s),IOPS,Latency,block(KiB),xfer(KiB),open(s),wr
 const BEST: [(&str, &str); 2] = [("Max Write:", "write"), ("Max Read:", "read")];
 /// Bytes of a mebibyte.
 const MEBI: f64 = 1_048_576.0;
+/// Bytes of a word, of which transfers consist.
+const WORD: u64 = 8;
 
 impl Reader for Ior {
     fn program(&self) -> &'static str {
@@ -84,66 +86,234 @@ fn property<'a>(text: &'a str, labels: &[&str]) -> Option<&'a str> {
     })
 }
 
-/// Parses the configuration of the run.
-fn config(text: &str, figures: &OutputFigures) -> OutputConfig {
-    let tasks = property(text, &["tasks", "clients"]);
-    let tasks = tasks.and_then(|words| words.split([' ', '(']).next());
-    let access = property(text, &["access"]);
-    OutputConfig {
-        processes: tasks.and_then(|word| word.parse().ok()),
-        block_bytes: property(text, &["xfersize"]).and_then(parse_size),
-        file_bytes: file_bytes(text),
-        case: property(text, &["api"]).zip(access).map(|(api, access)| format!("{api}, {access}")),
-        ..figures.config()
+/// Part of the output that belongs to one test. A script has several tests.
+#[derive(Debug)]
+struct TestPart<'a> {
+    /// Number of the test, from 0.
+    number: u64,
+    text: &'a str,
+}
+
+/// Returns the end of the case of a test; empty for the first test.
+fn test_case(number: u64) -> String {
+    if number == 0 { String::new() } else { format!(", test {number}") }
+}
+
+/// Returns the number in the first line of a test: `TestID : 1`, or `Test 1 started: ...`.
+fn test_number(line: &str) -> Option<u64> {
+    if let Some(rest) = line.strip_prefix("TestID") {
+        return rest.trim_start().strip_prefix(':')?.trim().parse().ok();
+    }
+    let (number, _) = line.strip_prefix("Test ")?.split_once(" started:")?;
+    number.parse().ok()
+}
+
+/// Splits a text at the first line of each test. The first part includes the lines before it. Version 2 does not print
+/// the numbers of the tests.
+///
+/// Fails if a test is missing.
+fn tests(text: &str) -> Result<Vec<TestPart<'_>>, String> {
+    let is_numbered = lines(text).any(|line| test_number(line).is_some());
+    let mut begins: Vec<usize> = Vec::new();
+    let mut at = 0;
+    for line in text.split_inclusive('\n') {
+        let words = line.trim();
+        let number = if is_numbered {
+            test_number(words)
+        } else {
+            (words == "Summary:").then_some(begins.len() as u64)
+        };
+        if let Some(number) = number {
+            if number != begins.len() as u64 {
+                return Err(format!("its test {} is missing", begins.len()));
+            }
+            begins.push(at);
+        }
+        at += line.len();
+    }
+    begins.drain(..begins.len().min(1));
+    let ends = begins.iter().copied().chain([text.len()]);
+    let mut begin = 0;
+    let mut parts = Vec::new();
+    for (number, end) in (0..).zip(ends) {
+        parts.push(TestPart { number, text: &text[begin..end] });
+        begin = end;
+    }
+    Ok(parts)
+}
+
+/// Size as printed. Sizes that are not a multiple of their unit have two decimals.
+#[derive(Debug, Clone, Copy)]
+struct PrintedSize {
+    bytes: u64,
+    /// Rounding error, bytes; 0 for an exact size.
+    error: f64,
+}
+
+impl PrintedSize {
+    /// Parses a size: `65536 bytes`, `1.43 MiB`.
+    fn parse(text: &str) -> Option<Self> {
+        let bytes = parse_size(text)?;
+        let (number, unit) = text.trim().split_once(' ')?;
+        let unit = parse_size(&format!("1 {unit}"))?;
+        let is_rounded = number.contains('.');
+        let error = if is_rounded { rounding_error(number) * unit as f64 + 1.0 } else { 0.0 };
+        Some(Self { bytes, error })
+    }
+
+    /// True if this is the size `exact`, apart from rounding.
+    fn is(self, exact: u64) -> bool {
+        (exact as f64 - self.bytes as f64).abs() <= self.error
+    }
+
+    /// Returns the exact size: the printed one, or the one in the summary if the printed one is rounded. Returns `None`
+    /// if neither is exact.
+    ///
+    /// Fails if both contradict each other.
+    fn exact(self, in_summary: Option<u64>) -> Result<Option<u64>, String> {
+        if in_summary.is_some_and(|exact| !self.is(exact)) {
+            return Err("the sizes in its description and in its summary differ".to_owned());
+        }
+        Ok(in_summary.or(Some(self.bytes).filter(|_| self.error == 0.0)))
     }
 }
 
-/// Returns the number of bytes of all tasks. Returns `None` if it differs from the product of block size, tasks and
-/// segments.
-fn file_bytes(text: &str) -> Option<u64> {
-    let printed = property(text, &["aggregate filesize"])?;
-    let bytes = parse_size(printed)?;
-    let tasks = property(text, &["tasks", "clients"]).and_then(parse_count)?;
-    let block = property(text, &["blocksize"]).and_then(parse_size)?;
-    let segments = property(text, &["segments"]).and_then(parse_count).unwrap_or(1);
-    let exact = block.checked_mul(tasks)?.checked_mul(segments)?;
-    // The printed size has two decimals, and its value is at least one of its unit.
-    let is_same =
-        bytes == exact || printed.contains('.') && agree_within(bytes as f64, exact as f64, 5e-3);
-    is_same.then_some(bytes)
+/// Sizes of a test in the summary of all tests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct SummarySizes {
+    block: u64,
+    transfer: u64,
 }
 
-/// Parses the best rates, and the operation rates in the summary.
-fn table(text: &str, figures: &mut OutputFigures) -> Result<(), String> {
-    let config = config(text, figures);
-    is_transfer_size_consistent(text, config.block_bytes)?;
-    for (label, name) in BEST {
-        let mut found = lines(text).filter_map(|line| line.strip_prefix(label));
-        let Some(line) = found.next() else {
-            if name == "read" && figures.is_empty() && has_row(text, name) {
-                return Err("its best rates are missing".to_owned());
-            }
+/// Returns the sizes of a test in the summary of all tests; `None` if there is no summary.
+///
+/// Fails if the rows of the test differ.
+fn summary_sizes(text: &str, test: u64) -> Result<Option<SummarySizes>, String> {
+    let mut columns: Vec<&str> = Vec::new();
+    let mut found: Option<SummarySizes> = None;
+    for line in lines(text) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        if words.first() == Some(&"Operation") {
+            columns = words;
             continue;
-        };
-        if found.next().is_some_and(|other| other != line) {
-            return Err(format!("it has several lines {label:?}"));
         }
-        let (mebi, mega) =
-            line.split_once("MiB/sec").ok_or_else(|| unreadable_line_message(line))?;
-        let mega = mega.trim().strip_prefix('(').and_then(|rest| rest.strip_suffix("MB/sec)"));
-        let rates = parse_number(mebi.trim()).zip(mega.map(str::trim).and_then(parse_number));
-        let (binary, decimal) = rates.ok_or_else(|| unreadable_line_message(line))?;
-        if !agree_within(binary * MEBI, decimal * 1e6, 1e-4 + 1e4 / (decimal * 1e6).max(1.0)) {
-            return Err(format!("the two rates of {label:?} contradict each other"));
+        let is_row = ["write", "read"].iter().any(|access| words.first() == Some(access));
+        if !is_row || words.len() != columns.len() {
+            continue;
         }
-        let figure = OutputFigure {
-            of: FILES,
-            name: name.to_owned(),
-            unit: Unit::BytesPerSecond,
-            value: binary * MEBI,
-            quoted: QuotedStatistic::Best,
+        let number = |name: &str| {
+            let at = columns.iter().position(|column| *column == name)?;
+            words[at].parse::<u64>().ok()
         };
-        figures.push(figure, &config)?;
+        let cells = ["Test#", "blksiz", "xsize"].map(number);
+        let [Some(known), Some(block), Some(transfer)] = cells else { continue };
+        let sizes = SummarySizes { block, transfer };
+        if known != test {
+            continue;
+        }
+        if found.is_some_and(|other| other != sizes) {
+            return Err("the sizes in the rows of its summary differ".to_owned());
+        }
+        found = Some(sizes);
+    }
+    Ok(found)
+}
+
+impl TestPart<'_> {
+    /// Parses the configuration of the test.
+    ///
+    /// Fails if its sizes contradict each other.
+    fn config(&self, whole: &str, figures: &OutputFigures) -> Result<OutputConfig, String> {
+        let text = self.text;
+        let tasks = property(text, &["tasks", "clients"]);
+        let tasks = tasks.and_then(|words| words.split([' ', '(']).next());
+        let api = property(text, &["api"]);
+        let case = api
+            .zip(property(text, &["access"]))
+            .map(|(api, access)| format!("{api}, {access}{}", test_case(self.number)));
+        let summary = summary_sizes(whole, self.number)?;
+        Ok(OutputConfig {
+            processes: tasks.and_then(|word| word.parse().ok()),
+            block_bytes: transfer_bytes(text, summary.map(|sizes| sizes.transfer))?,
+            file_bytes: file_bytes(text, summary.map(|sizes| sizes.block))?,
+            case,
+            ..figures.config()
+        })
+    }
+
+    /// Parses the best rates. Returns false if there are none.
+    fn push_rates(&self, whole: &str, figures: &mut OutputFigures) -> Result<bool, String> {
+        let text = self.text;
+        let config = self.config(whole, figures)?;
+        let mut is_empty = true;
+        for (label, name) in BEST {
+            let mut found = lines(text).filter_map(|line| line.strip_prefix(label));
+            let Some(line) = found.next() else {
+                if name == "read" && is_empty && has_row(text, name) {
+                    return Err("its best rates are missing".to_owned());
+                }
+                continue;
+            };
+            if found.next().is_some_and(|other| other != line) {
+                return Err(format!("it has several lines {label:?} in one test"));
+            }
+            let value = best_rate(label, line)?;
+            let figure = OutputFigure {
+                of: FILES,
+                name: name.to_owned(),
+                unit: Unit::BytesPerSecond,
+                value,
+                quoted: QuotedStatistic::Best,
+            };
+            figures.push(figure, &config)?;
+            is_empty = false;
+        }
+        Ok(!is_empty)
+    }
+}
+
+/// Parses the rest of a line `Max Write: 1232.31 MiB/sec (1292.17 MB/sec)`. Returns the rate in B/s.
+///
+/// Fails if the two rates differ.
+fn best_rate(label: &str, line: &str) -> Result<f64, String> {
+    let (mebi, mega) = line.split_once("MiB/sec").ok_or_else(|| unreadable_line_message(line))?;
+    let mega = mega.trim().strip_prefix('(').and_then(|rest| rest.strip_suffix("MB/sec)"));
+    let rates = parse_number(mebi.trim()).zip(mega.map(str::trim).and_then(parse_number));
+    let (binary, decimal) = rates.ok_or_else(|| unreadable_line_message(line))?;
+    if !agree_within(binary * MEBI, decimal * 1e6, 1e-4 + 1e4 / (decimal * 1e6).max(1.0)) {
+        return Err(format!("the two rates of {label:?} contradict each other"));
+    }
+    Ok(binary * MEBI)
+}
+
+/// Returns the number of bytes of all tasks: the product of block size, tasks and segments. Returns `None` if the block
+/// size is not known exactly, or if the printed number differs from the product. `block` is the block size in the
+/// summary.
+fn file_bytes(text: &str, block: Option<u64>) -> Result<Option<u64>, String> {
+    let printed = property(text, &["blocksize"]).and_then(PrintedSize::parse);
+    let block = match printed {
+        Some(printed) => printed.exact(block)?,
+        None => None,
+    };
+    let total = property(text, &["aggregate filesize"]).and_then(PrintedSize::parse);
+    let tasks = property(text, &["tasks", "clients"]).and_then(parse_count);
+    let segments = property(text, &["segments"]).and_then(parse_count).unwrap_or(1);
+    let per_task = block.and_then(|block| block.checked_mul(segments));
+    let exact = per_task.zip(tasks).and_then(|(bytes, tasks)| bytes.checked_mul(tasks));
+    Ok(exact.filter(|exact| total.is_some_and(|total| total.is(*exact))))
+}
+
+/// Parses the best rates of all tests.
+fn table(text: &str, figures: &mut OutputFigures) -> Result<(), String> {
+    let is_ended = lines(text).any(is_end);
+    let tests = tests(text)?;
+    for test in &tests {
+        let has_rates = test.push_rates(text, figures)?;
+        // Only the last test may be incomplete.
+        let must_have_rates = is_ended || test.number + 1 < tests.len() as u64;
+        if !has_rates && must_have_rates && tests.len() > 1 {
+            return Err(format!("its test {} has no best rates", test.number));
+        }
     }
     if figures.is_empty() {
         return Err("it has no line \"Max Write:\" or \"Max Read:\"".to_owned());
@@ -156,18 +326,23 @@ fn has_row(text: &str, access: &str) -> bool {
     lines(text).any(|line| line.split_whitespace().next() == Some(access))
 }
 
-/// Checks the transfer size in the description of the run: it must be a whole number of words, and agree with the rows
-/// of the repetitions and with the summary.
+/// Returns the transfer size of a test; `None` if it is not known exactly. `in_summary` is that in the summary. A
+/// rounded size is also known exactly if only one size agrees with a row of the repetitions.
 ///
-/// Fails if it does not.
-fn is_transfer_size_consistent(text: &str, bytes: Option<u64>) -> Result<(), String> {
-    // IOR transfers whole words of 8 bytes.
-    if bytes.is_some_and(|bytes| bytes % 8 != 0) {
+/// Fails if the size is not a whole number of words, or if it contradicts the rows of the repetitions or the summary.
+fn transfer_bytes(text: &str, in_summary: Option<u64>) -> Result<Option<u64>, String> {
+    let Some(printed) = property(text, &["xfersize"]).and_then(PrintedSize::parse) else {
+        return Ok(None);
+    };
+    let exact = printed.exact(in_summary)?;
+    // IOR transfers whole words.
+    if exact.is_some_and(|bytes| bytes % WORD != 0) {
         return Err("its transfer size is not a multiple of the word size".to_owned());
     }
     let mut columns: Option<usize> = None;
     let mut at = 0;
     let mut has_operations = false;
+    let mut in_row: Option<u64> = None;
     for line in lines(text) {
         let words: Vec<&str> = line.split_whitespace().collect();
         // The summary of version 2 has a column for data rates and one for transfers.
@@ -175,7 +350,7 @@ fn is_transfer_size_consistent(text: &str, bytes: Option<u64>) -> Result<(), Str
         if has_operations
             && let ["write" | "read", data, _, _, _, transfers, ..] = words[..]
             && let (Some(data), Some(transfers)) = (parse_number(data), parse_number(transfers))
-            && bytes.is_some_and(|bytes| {
+            && exact.is_some_and(|bytes| {
                 !agree_within(data * MEBI, transfers * bytes as f64, 1e-3 + 0.006 / data.max(0.01))
             })
         {
@@ -186,13 +361,28 @@ fn is_transfer_size_consistent(text: &str, bytes: Option<u64>) -> Result<(), Str
             at = position;
         } else if columns == Some(words.len())
             && ["write", "read"].contains(&words[0])
-            && let (Some(bytes), Some(printed)) = (bytes, parse_number(words[at]))
-            && (printed * 1024.0 - bytes as f64).abs() > 16.0
+            && let Some(kibibytes) = parse_number(words[at])
         {
-            return Err("the transfer sizes of its rows and of its description differ".to_owned());
+            let bytes = kibibytes * 1024.0;
+            let error = rounding_error(words[at]) * 1024.0 + 1.0;
+            let known = exact.unwrap_or(printed.bytes) as f64;
+            let slack = if exact.is_some() { error } else { error + printed.error };
+            if (bytes - known).abs() > slack {
+                return Err(
+                    "the transfer sizes of its rows and of its description differ".to_owned()
+                );
+            }
+            in_row = only_multiple(bytes - error, bytes + error);
         }
     }
-    Ok(())
+    Ok(exact.or(in_row))
+}
+
+/// Returns the multiple of the word size in a range; `None` if there are several.
+fn only_multiple(least: f64, most: f64) -> Option<u64> {
+    let word = WORD as f64;
+    let [first, last] = [(least / word).ceil(), (most / word).floor()];
+    (first == last && first > 0.0).then_some((first * word) as u64)
 }
 
 /// Parses the rows of the CSV form. The figure of each kind of access is its best rate.
@@ -240,8 +430,17 @@ fn whole(row: &Value, key: &str) -> Option<u64> {
 fn json(text: &str, figures: &mut OutputFigures) -> Result<(), String> {
     let document = parse_document(text)?;
     let summary = document.get("summary").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let mut tests = 0;
     for row in summary {
+        // The rows of a test follow each other.
+        let test = whole(row, "TestID").unwrap_or(0);
+        if test == tests {
+            tests += 1;
+        } else if test + 1 != tests {
+            return Err(format!("its test {tests} is missing"));
+        }
         let name = row.get("operation").and_then(Value::as_str).ok_or("a row has no operation")?;
+        let api = row.get("API").and_then(Value::as_str);
         let rate = row.get("bwMaxMIB").and_then(Value::as_f64).ok_or("a row has no rate")?;
         let transfer = whole(row, "transferSize");
         let printed = transfer.map(|bytes| bytes as f64 / 1024.0);
@@ -254,7 +453,7 @@ fn json(text: &str, figures: &mut OutputFigures) -> Result<(), String> {
         let config = OutputConfig {
             block_bytes: transfer,
             processes: whole(row, "numTasks"),
-            case: row.get("API").and_then(Value::as_str).map(str::to_owned),
+            case: api.map(|api| format!("{api}{}", test_case(test))),
             engine_version: document.get("Version").and_then(Value::as_str).map(str::to_owned),
             ..figures.config()
         };

@@ -2,7 +2,7 @@
 
 use nodegauge_gauge::outputs::{MEMORY, OutputConfig, OutputFigure, OutputFigures};
 use nodegauge_gauge::readers::text::{
-    agree_within, lines, number_with_unit, quote_text, rounding_error, unreadable_line_message,
+    agree_within, lines, parse_number, quote_text, rounding_error, unreadable_line_message,
 };
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RefusedOutput, RunMark};
 use nodegauge_measure::Unit;
@@ -33,13 +33,13 @@ impl Reader for Mbw {
         if line.starts_with(TITLE) && line.contains(" bytes. Allocating 2*") {
             return Some(RunMark::TITLE);
         }
-        (line.contains("\tMethod: ") && line.contains("\tCopy: ")).then_some(RunMark::repeated(1))
+        is_copy(line).then_some(RunMark::repeated(1))
     }
 
     fn read(&self, text: &str, _: &ReadContext<'_>) -> Result<PrintedRun, RefusedOutput> {
         let mut figures = OutputFigures::new("mbw", None);
         let mut copies: Vec<Copy<'_>> = Vec::new();
-        for line in lines(text).filter(|line| line.contains("\tMethod: ")) {
+        for line in lines(text).filter(|line| is_copy(line)) {
             let copy = Copy::parse(line).ok_or_else(|| unreadable_line_message(line))?;
             if copy.label != "AVG" {
                 if copy.label != copies.len().to_string() {
@@ -60,6 +60,13 @@ impl Reader for Mbw {
     }
 }
 
+/// True for a line of the table: `0 Method: MEMCPY Elapsed: 0.1 MiB: 32.0 Copy: 320.000 MiB/s`. The program prints a
+/// tab before each label, which a terminal may have replaced with spaces.
+fn is_copy(line: &str) -> bool {
+    let mut words = line.split_whitespace();
+    words.nth(1) == Some("Method:") && words.any(|word| word == "Copy:")
+}
+
 /// Line of the table: a copy, or the mean of all copies of a method.
 struct Copy<'a> {
     /// Number of the copy, or `AVG`.
@@ -76,16 +83,29 @@ struct Copy<'a> {
 impl<'a> Copy<'a> {
     /// Parses a line; `None` for other lines, and if the rate is not the amount divided by the time.
     fn parse(line: &'a str) -> Option<Self> {
-        let cells: Vec<&str> = line.split('\t').collect();
-        let [label, method, seconds, mebibytes, rate] = cells[..] else { return None };
-        let seconds = seconds.strip_prefix("Elapsed: ")?;
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [
+            label,
+            "Method:",
+            method,
+            "Elapsed:",
+            seconds,
+            "MiB:",
+            mebibytes,
+            "Copy:",
+            rate,
+            "MiB/s",
+        ] = words[..]
+        else {
+            return None;
+        };
         let copy = Self {
             label,
-            method: method.strip_prefix("Method: ")?,
-            seconds: number_with_unit(seconds, "")?,
+            method,
+            seconds: parse_number(seconds)?,
             error: rounding_error(seconds),
-            mebibytes: number_with_unit(mebibytes.strip_prefix("MiB: ")?, "")?,
-            rate: number_with_unit(rate.strip_prefix("Copy: ")?, "MiB/s")?,
+            mebibytes: parse_number(mebibytes)?,
+            rate: parse_number(rate)?,
         };
         let error = 1e-4 + copy.error / copy.seconds.max(copy.error);
         agree_within(copy.rate, copy.mebibytes / copy.seconds, error).then_some(copy)

@@ -1,7 +1,7 @@
 //! Reader for Intel Memory Latency Checker: matrices of latencies and bandwidths, bandwidths by traffic, and latencies
 //! under load.
 
-use nodegauge_gauge::outputs::{MEMORY, OutputFigure, OutputFigures};
+use nodegauge_gauge::outputs::{MEMORY, OutputConfig, OutputFigure, OutputFigures};
 use nodegauge_gauge::readers::text::{lines, parse_number, quote_text, unreadable_line_message};
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RefusedOutput, RunMark};
 use nodegauge_measure::Unit;
@@ -14,6 +14,19 @@ pub(crate) struct Mlc;
 const TITLE: &str = "Intel(R) Memory Latency Checker - v";
 /// Line that states the unit of all bandwidths.
 const UNIT: &str = "Bandwidths are in MB/sec (1 MB/sec = 1,000,000 Bytes/sec)";
+/// Titles of the matrices between caches, with the case of their figures.
+const CACHE_MATRICES: [(&str, &str); 2] = [
+    (
+        "Remote Socket L2->L2 HITM latency (data address homed in writer socket)",
+        "Remote Socket L2->L2 HITM, data address homed in writer socket",
+    ),
+    (
+        "Remote Socket L2->L2 HITM latency (data address homed in reader socket)",
+        "Remote Socket L2->L2 HITM, data address homed in reader socket",
+    ),
+];
+/// First words of the header of such a matrix, with the word for its rows and columns.
+const CACHE_HEADERS: [(&str, &str); 2] = [("Writer Numa Node", "n"), ("Writer Socket", "socket ")];
 /// Kinds of traffic, as printed before a colon.
 const TRAFFIC: [&str; 5] =
     ["ALL Reads", "3:1 Reads-Writes", "2:1 Reads-Writes", "1:1 Reads-Writes", "Stream-triad like"];
@@ -45,7 +58,9 @@ impl Reader for Mlc {
             section: Section::Other,
             has_unit: false,
             columns: Vec::new(),
-            rows: 0,
+            rows: Vec::new(),
+            title: None,
+            node: "",
             has_load_unit: false,
         };
         let mut figures = OutputFigures::new("mlc", self.version(text));
@@ -59,8 +74,8 @@ impl Reader for Mlc {
 /// Section of the output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Section {
-    /// Idle latencies between nodes.
-    Latencies,
+    /// Idle latencies between nodes, with the order of access if it is printed.
+    Latencies(Option<String>),
     /// Bandwidths between nodes.
     Bandwidths,
     /// Bandwidths by traffic: peak or maximum.
@@ -77,7 +92,12 @@ struct Part {
     section: Section,
     has_unit: bool,
     columns: Vec<u64>,
-    rows: usize,
+    /// Rows of the matrix that have been read.
+    rows: Vec<u64>,
+    /// Case of the figures of a matrix between caches.
+    title: Option<&'static str>,
+    /// Word before the numbers of the rows and columns of this matrix.
+    node: &'static str,
     /// True if the header of the table under load has its units.
     has_load_unit: bool,
 }
@@ -89,7 +109,9 @@ impl Part {
                 section,
                 has_unit: false,
                 columns: Vec::new(),
-                rows: 0,
+                rows: Vec::new(),
+                title: None,
+                node: "",
                 has_load_unit: false,
             };
             return Ok(());
@@ -101,60 +123,113 @@ impl Part {
         if let Some(rest) = line.strip_prefix("Each iteration took") {
             return idle(rest, figures);
         }
-        match self.section {
-            Section::Latencies | Section::Bandwidths => self.matrix(line, figures),
+        match &self.section {
+            Section::Latencies(_) | Section::Bandwidths => self.matrix(line, figures),
             Section::Traffic(kind) => self.traffic(line, kind, figures),
             Section::Loaded => self.loaded(line, figures),
-            Section::Caches => caches(line, figures),
+            Section::Caches => self.caches(line, figures),
             Section::Other => Ok(()),
         }
     }
 
-    /// Parses a line of a matrix: its header `Numa node 0 1`, or a row `0 89.7 139.1`.
+    /// Parses a line of a matrix between nodes: its header `Numa node 0 1`, or a row `0 89.7 139.1`.
     fn matrix(&mut self, line: &str, figures: &mut OutputFigures) -> Result<(), String> {
         if let Some(header) = line.strip_prefix("Numa node") {
-            let words: Option<Vec<u64>> =
-                header.split_whitespace().map(|word| word.parse().ok()).collect();
-            if let Some(columns) = words.filter(|columns| !columns.is_empty()) {
-                self.columns = columns;
+            let nodes = node_numbers(header);
+            if !nodes.is_empty() {
+                self.columns = nodes;
+                self.rows.clear();
             }
             return Ok(());
         }
+        let Some(pairs) = self.row(line)? else { return Ok(()) };
+        if self.section == Section::Bandwidths && !self.has_unit {
+            return Err("the unit of a matrix of bandwidths is missing".to_owned());
+        }
+        for NodePair { row, column, value } in pairs {
+            let pair = format!("n{row}->n{column}");
+            let figure = match &self.section {
+                Section::Latencies(Some(order)) => {
+                    CaseFigure::latency("latency", format!("{order}, {pair}"), value)
+                }
+                Section::Latencies(None) => CaseFigure::latency("latency", pair, value),
+                _ => CaseFigure::bandwidth(pair, value),
+            };
+            figure.push(figures)?;
+        }
+        Ok(())
+    }
+
+    /// Parses a row of a matrix: the number of its node, and one cell per column. Returns `None` for other lines. After
+    /// the last row, all lines are other lines.
+    ///
+    /// Fails if the row does not fit the header.
+    fn row(&mut self, line: &str) -> Result<Option<Vec<NodePair>>, String> {
+        let is_ended = !self.columns.is_empty() && self.rows.len() == self.columns.len();
         let words: Vec<&str> = line.split_whitespace().collect();
-        let Some((row, cells)) = words.split_first() else { return Ok(()) };
-        let Ok(row) = row.parse::<u64>() else { return Ok(()) };
+        let Some((first, cells)) = words.split_first() else { return Ok(None) };
+        let Some(row) = first.parse().ok().filter(|_| !is_ended) else { return Ok(None) };
+        if cells.len() != self.columns.len() && !cells.iter().any(|cell| is_cell(cell)) {
+            return Ok(None);
+        }
         // A NUMA node without processors has a column and no row.
         let is_known = self.columns.contains(&row);
         if cells.len() != self.columns.len() || !is_known {
             return Err(format!("a row of a matrix does not fit its header: {}", quote_text(line)));
         }
-        self.rows += 1;
-        let is_rate = self.section == Section::Bandwidths;
-        if is_rate && !self.has_unit {
-            return Err("the unit of a matrix of bandwidths is missing".to_owned());
+        if !self.rows.contains(&row) {
+            self.rows.push(row);
         }
-        let (name, unit, factor) = if is_rate {
-            ("bandwidth", Unit::BytesPerSecond, 1e6)
-        } else {
-            ("latency", Unit::Seconds, 1e-9)
-        };
-        for (column, cell) in self.columns.iter().zip(cells) {
-            // A dash marks a NUMA node without memory.
+        let mut pairs = Vec::new();
+        for (column, cell) in self.columns.iter().copied().zip(cells) {
+            // A dash marks a NUMA node without memory, or the node itself.
             if *cell == "-" {
                 continue;
             }
             let value = parse_number(cell)
                 .ok_or_else(|| format!("a cell cannot be read: {}", quote_text(cell)))?;
-            let mut config = figures.config();
-            config.case = Some(format!("n{row}->n{column}"));
-            let figure = OutputFigure {
-                of: MEMORY,
-                name: name.to_owned(),
-                unit,
-                value: value * factor,
-                quoted: QuotedStatistic::Single,
-            };
-            figures.push(figure, &config)?;
+            pairs.push(NodePair { row, column, value });
+        }
+        Ok(Some(pairs))
+    }
+
+    /// Parses a line of the latencies between caches: `Local Socket L2->L2 HIT latency 48.3`, or a line of a matrix
+    /// with a title `Remote Socket L2->L2 HITM latency (data address homed in writer socket)`.
+    fn caches(&mut self, line: &str, figures: &mut OutputFigures) -> Result<(), String> {
+        if line.starts_with("Local Socket") {
+            let Some((case, value)) = line.split_once("latency") else { return Ok(()) };
+            let value = parse_number(value.trim()).ok_or_else(|| unreadable_line_message(line))?;
+            return CaseFigure::latency("cache_to_cache", single_spaced(case), value).push(figures);
+        }
+        if line.starts_with("Remote Socket") {
+            let words = single_spaced(line);
+            let found = CACHE_MATRICES.iter().find(|(title, _)| *title == words);
+            let (_, case) = found.ok_or_else(|| unreadable_line_message(line))?;
+            self.title = Some(case);
+            self.columns.clear();
+            self.rows.clear();
+            return Ok(());
+        }
+        let header =
+            CACHE_HEADERS.iter().find_map(|(begin, node)| Some((line.strip_prefix(begin)?, *node)));
+        if let Some((header, node)) = header {
+            let nodes = node_numbers(header);
+            if nodes.is_empty() || !self.columns.is_empty() && self.columns != nodes {
+                return Err(unreadable_line_message(line));
+            }
+            if self.title.is_none() || !self.rows.is_empty() {
+                return Err("the title of a matrix between caches is missing".to_owned());
+            }
+            self.columns = nodes;
+            self.node = node;
+            return Ok(());
+        }
+        let Some(pairs) = self.row(line)? else { return Ok(()) };
+        let title = self.title.ok_or("the title of a matrix between caches is missing")?;
+        let node = self.node;
+        for NodePair { row, column, value } in pairs {
+            let case = format!("{title}, writer {node}{row}, reader {node}{column}");
+            CaseFigure::latency("cache_to_cache", case, value).push(figures)?;
         }
         Ok(())
     }
@@ -171,16 +246,7 @@ impl Part {
         if !self.has_unit {
             return Err("the unit of its bandwidths is missing".to_owned());
         }
-        let mut config = figures.config();
-        config.case = Some(format!("{kind}, {}", traffic.to_lowercase()));
-        let figure = OutputFigure {
-            of: MEMORY,
-            name: "bandwidth".to_owned(),
-            unit: Unit::BytesPerSecond,
-            value: value * 1e6,
-            quoted: QuotedStatistic::Single,
-        };
-        figures.push(figure, &config)
+        CaseFigure::bandwidth(format!("{kind}, {}", traffic.to_lowercase()), value).push(figures)
     }
 
     /// Parses a line with delay, latency and bandwidth: ` 00000 243.04 181000.2`.
@@ -200,33 +266,73 @@ impl Part {
         if !self.has_load_unit {
             return Err("the units of the table under load are missing".to_owned());
         }
-        let mut config = figures.config();
-        config.case = Some(format!("delay {}", delay.trim_start_matches('0').parse().unwrap_or(0)));
-        let known = [
-            ("loaded_latency", Unit::Seconds, latency * 1e-9),
-            ("loaded_bandwidth", Unit::BytesPerSecond, rate * 1e6),
-        ];
-        for (name, unit, value) in known {
-            figures.push(
-                OutputFigure {
-                    of: MEMORY,
-                    name: name.to_owned(),
-                    unit,
-                    value,
-                    quoted: QuotedStatistic::Single,
-                },
-                &config,
-            )?;
-        }
-        Ok(())
+        let delay = delay.trim_start_matches('0').parse().unwrap_or(0);
+        let case = format!("delay {delay}");
+        CaseFigure::latency("loaded_latency", case.clone(), latency).push(figures)?;
+        let rate = CaseFigure::bandwidth(case, rate);
+        CaseFigure { name: "loaded_bandwidth", ..rate }.push(figures)
     }
+}
+
+/// Cell of a matrix between nodes.
+struct NodePair {
+    row: u64,
+    column: u64,
+    value: f64,
+}
+
+/// Figure with a case and no other configuration.
+struct CaseFigure {
+    name: &'static str,
+    case: String,
+    unit: Unit,
+    value: f64,
+}
+
+impl CaseFigure {
+    /// Creates a latency from its value in nanoseconds.
+    fn latency(name: &'static str, case: String, nanoseconds: f64) -> Self {
+        Self { name, case, unit: Unit::Seconds, value: nanoseconds * 1e-9 }
+    }
+
+    /// Creates a bandwidth from its value in MB/s.
+    fn bandwidth(case: String, megabytes: f64) -> Self {
+        Self { name: "bandwidth", case, unit: Unit::BytesPerSecond, value: megabytes * 1e6 }
+    }
+
+    /// Adds the figure.
+    ///
+    /// Fails for the reasons of [`OutputFigures::push`].
+    fn push(self, figures: &mut OutputFigures) -> Result<(), String> {
+        let Self { name, case, unit, value } = self;
+        let config = OutputConfig { case: Some(case), ..figures.config() };
+        let quoted = QuotedStatistic::Single;
+        let figure = OutputFigure { of: MEMORY, name: name.to_owned(), unit, value, quoted };
+        figures.push(figure, &config)
+    }
+}
+
+/// Returns the numbers of the nodes in the header of a matrix; empty if the header has other words.
+fn node_numbers(header: &str) -> Vec<u64> {
+    let numbers: Option<Vec<u64>> =
+        header.split_whitespace().map(|word| word.parse().ok()).collect();
+    numbers.unwrap_or_default()
+}
+
+/// Returns the words of a text with single spaces between them.
+fn single_spaced(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// Returns the section that begins with this line; `None` for other lines.
 fn section(line: &str) -> Option<Section> {
     let rest = line.strip_prefix("Measuring ")?;
     Some(match rest {
-        _ if rest.starts_with("idle latencies") && rest.contains("in ns") => Section::Latencies,
+        _ if rest.starts_with("idle latencies") && rest.contains("in ns") => {
+            let order = rest.strip_prefix("idle latencies for ");
+            let order = order.and_then(|order| order.split_once("(in ns)"));
+            Section::Latencies(order.map(|(order, _)| order.trim().to_owned()))
+        }
         _ if rest.starts_with("Memory Bandwidths between nodes") => Section::Bandwidths,
         _ if rest.starts_with("Peak Injection Memory Bandwidths") => Section::Traffic("peak"),
         _ if rest.starts_with("Maximum Memory Bandwidths") => Section::Traffic("maximum"),
@@ -241,38 +347,10 @@ fn idle(rest: &str, figures: &mut OutputFigures) -> Result<(), String> {
     let time = rest.split_once('(').and_then(|(_, time)| time.trim().strip_suffix("ns)"));
     let value =
         time.map(str::trim).and_then(parse_number).ok_or("its idle latency cannot be read")?;
-    let mut config = figures.config();
-    config.case = Some("idle".to_owned());
-    figures.push(
-        OutputFigure {
-            of: MEMORY,
-            name: "latency".to_owned(),
-            unit: Unit::Seconds,
-            value: value * 1e-9,
-            quoted: QuotedStatistic::Single,
-        },
-        &config,
-    )
+    CaseFigure::latency("latency", "idle".to_owned(), value).push(figures)
 }
 
-/// Parses a line with the latency between caches: `Local Socket L2->L2 HIT latency 48.3`.
-fn caches(line: &str, figures: &mut OutputFigures) -> Result<(), String> {
-    if !line.starts_with("Local Socket") {
-        return Ok(());
-    }
-    let Some((case, value)) = line.split_once("latency") else { return Ok(()) };
-    let value = parse_number(value.trim())
-        .ok_or_else(|| format!("a line cannot be read: {}", quote_text(line)))?;
-    let mut config = figures.config();
-    config.case = Some(case.split_whitespace().collect::<Vec<_>>().join(" "));
-    figures.push(
-        OutputFigure {
-            of: MEMORY,
-            name: "cache_to_cache".to_owned(),
-            unit: Unit::Seconds,
-            value: value * 1e-9,
-            quoted: QuotedStatistic::Single,
-        },
-        &config,
-    )
+/// True if a word may be a cell of a matrix.
+fn is_cell(word: &str) -> bool {
+    word == "-" || parse_number(word).is_some()
 }

@@ -82,7 +82,16 @@ fn is_header(line: &str) -> bool {
 
 /// Columns of a table, found by their names.
 struct Columns {
+    /// Number of words of a row.
     count: usize,
+    /// True if a row ends with a time stamp, which has two words.
+    has_time_stamp: bool,
+    /// True if the times are those of the CPU.
+    is_cpu_time: bool,
+    /// Position of the reduction operation; `None` if the table has no such column.
+    operation: Option<usize>,
+    /// Position of the root; `None` if the table has no such column.
+    root: Option<usize>,
     /// Positions of time, algorithm bandwidth, bus bandwidth and number of errors: first for out of place, then for in
     /// place.
     halves: Vec<[usize; 4]>,
@@ -94,7 +103,8 @@ impl Columns {
         let units: Vec<&str> = units.trim_start_matches('#').split_whitespace().collect();
         let times = units.iter().filter(|unit| **unit == "(us)").count();
         let rates = units.iter().filter(|unit| **unit == "(GB/s)").count();
-        let time = positions(&names, &["time"]);
+        let is_cpu_time = names.contains(&"cputime");
+        let time = positions(&names, &[if is_cpu_time { "cputime" } else { "time" }]);
         let algorithm = positions(&names, &["algbw"]);
         let bus = positions(&names, &["busbw"]);
         let wrong = positions(&names, &["#wrong", "error"]);
@@ -108,7 +118,38 @@ impl Columns {
             return Err(format!("the columns of its table are unknown: {}", quote_text(header)));
         }
         let halves = (0..halves).map(|at| [time[at], algorithm[at], bus[at], wrong[at]]).collect();
-        Ok(Self { count: names.len(), halves })
+        let has_time_stamp = names.last() == Some(&"timestamp");
+        Ok(Self {
+            count: names.len() + usize::from(has_time_stamp),
+            has_time_stamp,
+            is_cpu_time,
+            operation: names.iter().position(|name| *name == "redop"),
+            root: names.iter().position(|name| *name == "root"),
+            halves,
+        })
+    }
+
+    /// True if the words are those of a row: one per column, the time stamp as `2026-07-09 16:03:21`, and a root.
+    fn fit(&self, words: &[&str]) -> bool {
+        if words.len() != self.count {
+            return false;
+        }
+        let has_root = self.root.is_none_or(|root| is_root(words[root]));
+        let is_stamp = match words {
+            [.., date, time] if self.has_time_stamp => is_date(date) && is_clock_time(time),
+            _ => !self.has_time_stamp,
+        };
+        has_root && is_stamp
+    }
+
+    /// Returns the operation of a row.
+    fn operation<'a>(&self, words: &[&'a str]) -> Operation<'a> {
+        Operation {
+            element: words[2],
+            reduction: self.operation.map_or("none", |column| words[column]),
+            root: self.root.map_or("-1", |column| words[column]),
+            is_cpu_time: self.is_cpu_time,
+        }
     }
 }
 
@@ -117,20 +158,126 @@ fn positions(columns: &[&str], names: &[&str]) -> Vec<usize> {
     (0..columns.len()).filter(|at| names.contains(&columns[*at])).collect()
 }
 
+/// Operation of a row. The rows of one operation have different sizes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Operation<'a> {
+    element: &'a str,
+    reduction: &'a str,
+    root: &'a str,
+    /// True if the times are those of the CPU.
+    is_cpu_time: bool,
+}
+
+impl Operation<'_> {
+    /// Returns the case of a figure: the place, and what differs from the default of the program, which is a sum and
+    /// root 0.
+    fn case(&self, place: &str) -> String {
+        let mut case = place.to_owned();
+        if !["sum", "none"].contains(&self.reduction) {
+            case.push_str(&format!(", {}", self.reduction));
+        }
+        if !["-1", "0"].contains(&self.root) {
+            case.push_str(&format!(", root {}", self.root));
+        }
+        if self.is_cpu_time {
+            case.push_str(", cputime");
+        }
+        case
+    }
+}
+
+/// Sizes of the rows of all operations.
+#[derive(Debug, Default)]
+struct RowSizes<'a> {
+    groups: Vec<OperationSizes<'a>>,
+}
+
+/// Sizes of the rows of an operation.
+#[derive(Debug)]
+struct OperationSizes<'a> {
+    operation: Operation<'a>,
+    sizes: Vec<f64>,
+}
+
+impl<'a> RowSizes<'a> {
+    /// Adds the size of a row.
+    ///
+    /// Fails if the operation has an earlier row with this size.
+    fn add(&mut self, operation: &Operation<'a>, size: f64) -> Result<(), String> {
+        let Some(known) = self.groups.iter_mut().find(|group| group.operation == *operation) else {
+            let operation = operation.clone();
+            self.groups.push(OperationSizes { operation, sizes: vec![size] });
+            return Ok(());
+        };
+        if known.sizes.contains(&size) && known.sizes.last() != Some(&size) {
+            return Err(format!("it has {size} B twice for one operation"));
+        }
+        known.sizes.push(size);
+        Ok(())
+    }
+
+    /// Returns the first missing size. All operations with elements of one type have the same sizes.
+    fn missing(&self) -> Option<u64> {
+        let own = self.groups.iter().find_map(|group| missing_size(&group.sizes));
+        own.or_else(|| self.groups.iter().find_map(|group| self.missing_in(group)))
+    }
+
+    /// Returns the first size that another operation has and this one lacks.
+    fn missing_in(&self, group: &OperationSizes<'_>) -> Option<u64> {
+        let element = group.operation.element;
+        let others = self.groups.iter().filter(|other| other.operation.element == element);
+        let mut sizes = others.flat_map(|other| &other.sizes);
+        sizes.find(|size| !group.sizes.contains(size)).map(|size| *size as u64)
+    }
+}
+
+/// True for the number of a rank, and for -1, which marks an operation without a root.
+fn is_root(word: &str) -> bool {
+    word.parse::<i64>().is_ok_and(|root| root >= -1)
+}
+
+/// True for a date as in `2026-07-09`.
+fn is_date(word: &str) -> bool {
+    let parts: Vec<&str> = word.split('-').collect();
+    parts.len() == 3 && parts.iter().all(|part| part.parse::<u32>().is_ok())
+}
+
+/// True for a time of day as in `16:03:21`.
+fn is_clock_time(word: &str) -> bool {
+    let parts: Vec<&str> = word.split(':').collect();
+    parts.len() == 3 && parts.iter().all(|part| part.parse::<u32>().is_ok())
+}
+
+/// True for the line of a rank: `#  Rank  0 Group  0 Pid 100 on n01 device  0 [0x02] NVIDIA A100`.
+fn is_rank(line: &str) -> bool {
+    let mut words = line.trim_start_matches('#').split_whitespace();
+    line.starts_with('#')
+        && words.next() == Some("Rank")
+        && words.next().is_some_and(|rank| rank.parse::<u64>().is_ok())
+}
+
+/// Returns the name of the operation of a program: `all_reduce` for `all_reduce_perf`, and for `all_reduce_perf_mpi`.
+fn operation_name(program: &str) -> Option<&str> {
+    let (name, suffix) = program.split_once("_perf")?;
+    (suffix.is_empty() || suffix.starts_with('_')).then_some(name)
+}
+
 fn figures(text: &str, version: Option<String>) -> Result<PrintedRun, String> {
     let all: Vec<&str> = lines(text).collect();
     let program = all.iter().find_map(|line| line.strip_prefix(TITLE));
-    let name = program.map_or(UNNAMED, |program| program.trim().trim_end_matches("_perf"));
+    let name = program
+        .map(str::trim)
+        .map_or(UNNAMED, |program| operation_name(program).unwrap_or(program));
     // Each version that prints its number prints the operation.
     let has_lost_title = program.is_none() && version.is_some();
     let mut figures = OutputFigures::new("nccl-tests", version);
     let base = OutputConfig {
-        processes: Some(all.iter().filter(|line| line.starts_with("#  Rank ")).count() as u64)
+        processes: Some(all.iter().filter(|line| is_rank(line)).count() as u64)
             .filter(|ranks| *ranks > 0),
         ..figures.config()
     };
     let mut columns: Option<Columns> = None;
-    let mut sizes: Vec<f64> = Vec::new();
+    let mut sizes = RowSizes::default();
     for (at, line) in all.iter().enumerate() {
         if is_header(line) {
             if columns.is_some() {
@@ -144,7 +291,7 @@ fn figures(text: &str, version: Option<String>) -> Result<PrintedRun, String> {
             continue;
         }
         let words: Vec<&str> = line.split_whitespace().collect();
-        if words.len() != columns.count {
+        if !columns.fit(&words) {
             // A line of another program may also begin with a number.
             if words.len() < 4 || words[1].parse::<u64>().is_err() {
                 continue;
@@ -152,13 +299,11 @@ fn figures(text: &str, version: Option<String>) -> Result<PrintedRun, String> {
             return Err(unreadable_line_message(line));
         }
         let size = parse_number(words[0]).ok_or_else(|| unreadable_line_message(line))?;
-        if words[2].contains(char::is_control) {
+        let operation = columns.operation(&words);
+        if operation.element.contains(char::is_control) {
             return Err(unreadable_line_message(line));
         }
-        if sizes.contains(&size) && sizes.last() != Some(&size) {
-            return Err(format!("its table has {size} B twice"));
-        }
-        sizes.push(size);
+        sizes.add(&operation, size)?;
         for (half, place) in columns.halves.iter().zip(["out of place", "in place"]) {
             let cells = half.map(|column| words[column]);
             if cells[0] == "N/A" {
@@ -178,14 +323,14 @@ fn figures(text: &str, version: Option<String>) -> Result<PrintedRun, String> {
             result.check(line)?;
             let config = OutputConfig {
                 message_bytes: Some(size as u64),
-                element: Some(words[2].to_owned()),
-                case: Some(place.to_owned()),
+                element: Some(operation.element.to_owned()),
+                case: Some(operation.case(place)),
                 ..base.clone()
             };
             result.push(name, &config, &mut figures)?;
         }
     }
-    let gap = missing_size(&sizes).map(|size| format!("the table has no line for {}", Bytes(size)));
+    let gap = sizes.missing().map(|size| format!("the table has no line for {}", Bytes(size)));
     let end = !all.iter().any(|line| line.starts_with(END));
     let missing = if has_lost_title {
         Some("the line \"Collective test starting\" is missing".to_owned())
@@ -259,19 +404,23 @@ fn json(text: &str) -> Result<PrintedRun, String> {
     let document = parse_document(text)?;
     let program = document["args"][0].as_str().ok_or("its arguments are missing")?;
     let program = program.rsplit('/').next().unwrap_or(program);
-    let name = program.strip_suffix("_perf").ok_or("its program is unknown")?;
+    let name = operation_name(program).ok_or("its program is unknown")?;
     let mut figures = OutputFigures::new("nccl-tests", None);
     let devices = document["config"]["devices"].as_array();
     let base =
         OutputConfig { processes: devices.map(|devices| devices.len() as u64), ..figures.config() };
     let rows = document["results"].as_array().ok_or("it has no results")?;
-    let mut sizes: Vec<f64> = Vec::new();
+    let mut sizes = RowSizes::default();
     for row in rows {
         let size = row["size"].as_f64().ok_or("a result has no size")?;
-        if sizes.contains(&size) && sizes.last() != Some(&size) {
-            return Err(format!("its results have {size} B twice"));
+        let operation = json_operation(row);
+        if !is_root(operation.root) {
+            return Err(format!(
+                "the root of a result cannot be read: {}",
+                quote_text(operation.root)
+            ));
         }
-        sizes.push(size);
+        sizes.add(&operation, size)?;
         for (key, place) in [("out_of_place", "out of place"), ("in_place", "in place")] {
             let cells = &row[key];
             if cells.is_null() {
@@ -283,15 +432,25 @@ fn json(text: &str) -> Result<PrintedRun, String> {
             let config = OutputConfig {
                 message_bytes: Some(size as u64),
                 element: row["type"].as_str().map(str::to_owned),
-                case: Some(place.to_owned()),
+                case: Some(operation.case(place)),
                 ..base.clone()
             };
             half.push(name, &config, &mut figures)?;
         }
     }
-    let gap =
-        missing_size(&sizes).map(|size| format!("the results have no row for {}", Bytes(size)));
+    let gap = sizes.missing().map(|size| format!("the results have no row for {}", Bytes(size)));
     Ok(figures.finish(gap.as_deref()))
+}
+
+/// Returns the operation of a result in JSON.
+fn json_operation(row: &Value) -> Operation<'_> {
+    let halves = ["out_of_place", "in_place"];
+    Operation {
+        element: row["type"].as_str().unwrap_or_default(),
+        reduction: row["redop"].as_str().unwrap_or("none"),
+        root: row["root"].as_str().map_or("-1", str::trim),
+        is_cpu_time: halves.iter().any(|half| !row[*half]["cpu_time"].is_null()),
+    }
 }
 
 /// Parses one half of a result in JSON.

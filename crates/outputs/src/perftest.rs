@@ -14,8 +14,9 @@ use serde_json::Value;
 pub(crate) struct Perftest;
 
 /// Operations in titles, with the corresponding part of program names.
-const OPERATIONS: [(&str, &str); 7] = [
+const OPERATIONS: [(&str, &str); 8] = [
     ("Send", "send"),
+    ("Send_imm", "send_imm"),
     ("RDMA_Write", "write"),
     ("RDMA_Read", "read"),
     ("Atomic FETCH_AND_ADD", "atomic"),
@@ -33,14 +34,17 @@ const RATES: [(&str, &str); 3] = [
 const TIMES: &str = "#bytes #iterations t_min[usec] t_max[usec] t_typical[usec] t_avg[usec] t_stdev[usec] \
                      99% percentile[usec] 99.9% percentile[usec]";
 
+/// Column names of latency tables of tests with a duration (`-D`).
+const MEAN_TIME: &str = "#bytes #iterations t_avg[usec] tps average";
+
 impl Reader for Perftest {
     fn program(&self) -> &'static str {
         "perftest"
     }
 
     fn doubts(&self) -> &'static str {
-        "a bandwidth that is not the size multiplied by the message rate is an error; the output \
-         has no final line"
+        "a bandwidth that is not the size multiplied by the message rate is an error, and a mean \
+         latency that contradicts the rate of transactions; the output has no final line"
     }
 
     fn first_characters(&self) -> &'static str {
@@ -70,12 +74,29 @@ impl Reader for Perftest {
 enum Table {
     Rates(&'static str),
     Times,
+    /// Mean latencies of tests with a duration.
+    MeanTime,
+}
+
+impl Table {
+    /// Returns the number of columns without the CPU utilisation.
+    fn columns(self) -> usize {
+        match self {
+            Self::Rates(_) => 5,
+            Self::Times => 9,
+            Self::MeanTime => 4,
+        }
+    }
 }
 
 /// Returns the name of the program for a title: `RDMA_Write BW Test`, `Send Bidirectional BW Test`, `RDMA_Read Latency
-/// Test`.
+/// Test`, `Send BW Multicast Test`.
 fn title(line: &str) -> Option<String> {
     let words = line.strip_suffix(" Test")?;
+    let (words, group) = match words.strip_suffix(" Multicast") {
+        Some(words) => (words, "_multicast"),
+        None => (words, ""),
+    };
     let words =
         words.strip_suffix(" Post List BW").map_or(words.to_owned(), |words| format!("{words} BW"));
     let (words, kind) = match words.strip_suffix(" Latency") {
@@ -87,7 +108,7 @@ fn title(line: &str) -> Option<String> {
         None => (words, ""),
     };
     let (_, operation) = OPERATIONS.iter().find(|(name, _)| *name == words)?;
-    Some(format!("ib_{operation}_{kind}{both}"))
+    Some(format!("ib_{operation}_{kind}{both}{group}"))
 }
 
 /// Returns the kind of table that a header belongs to; `None` for other lines.
@@ -96,6 +117,9 @@ fn header(line: &str) -> Option<Table> {
     let words = words.strip_suffix(" CPU_Util[%]").unwrap_or(&words);
     if words == TIMES {
         return Some(Table::Times);
+    }
+    if words == MEAN_TIME {
+        return Some(Table::MeanTime);
     }
     RATES.iter().find(|(names, _)| *names == words).map(|(_, unit)| Table::Rates(unit))
 }
@@ -123,9 +147,10 @@ fn figures(text: &str) -> Result<PrintedRun, String> {
         }
         let Some(table) = table else { continue };
         let words: Vec<&str> = line.split_whitespace().collect();
-        let is_row = words.len() >= 5 && words.iter().all(|word| parse_number(word).is_some());
+        let is_long = words.len() >= table.columns().min(5);
+        let is_row = is_long && words.iter().all(|word| parse_number(word).is_some());
         if !is_row {
-            if line.starts_with(|c: char| c.is_ascii_digit()) && words.len() >= 5 {
+            if line.starts_with(|c: char| c.is_ascii_digit()) && is_long {
                 return Err(format!("a row of its table cannot be read: {}", quote_text(line)));
             }
             continue;
@@ -151,9 +176,72 @@ fn figures(text: &str) -> Result<PrintedRun, String> {
                 rates(&program, possible_units(unit), &row, &own, &mut figures)?
             }
             Table::Times => times(&program, &values, line, &own, &mut figures)?,
+            Table::MeanTime => {
+                let [_, _, mean, transactions] = words[..4] else { continue };
+                let row = MeanTimeRow {
+                    mean: values[2],
+                    transactions: values[3],
+                    errors: [rounding_error(mean), rounding_error(transactions)],
+                    line,
+                };
+                if values.len() > 5 {
+                    return Err(row.unreadable());
+                }
+                row.push(&program, &own, &mut figures)?;
+            }
         }
     }
     Ok(figures.finish(None))
+}
+
+/// Row of a table of mean latencies.
+struct MeanTimeRow<'a> {
+    /// Mean latency, microseconds.
+    mean: f64,
+    /// Number of transactions per second.
+    transactions: f64,
+    /// Rounding errors of both.
+    errors: [f64; 2],
+    line: &'a str,
+}
+
+impl MeanTimeRow<'_> {
+    /// Returns the message that the row cannot be read.
+    fn unreadable(&self) -> String {
+        let line = quote_text(self.line);
+        format!("a row of its table does not have one number per column: {line}")
+    }
+
+    /// Adds the mean latency.
+    ///
+    /// Fails if it contradicts the rate of transactions.
+    fn push(
+        &self,
+        program: &str,
+        config: &OutputConfig,
+        figures: &mut OutputFigures,
+    ) -> Result<(), String> {
+        // A transaction of these programs is one message, and of the others a message and its answer.
+        let is_one_way = ["ib_read", "ib_atomic"].iter().any(|begin| program.starts_with(begin));
+        let messages = if is_one_way { 1.0 } else { 2.0 };
+        let [of_mean, of_transactions] = self.errors;
+        let product = self.mean * self.transactions * messages;
+        let error = messages * (of_mean * self.transactions + of_transactions * self.mean) * 1.2;
+        if (product - 1e6).abs() > error + 10.0 {
+            return Err(format!(
+                "a mean latency contradicts the rate of transactions: {}",
+                quote_text(self.line)
+            ));
+        }
+        let figure = OutputFigure {
+            of: NETWORK,
+            name: program.to_owned(),
+            unit: Unit::Seconds,
+            value: self.mean * 1e-6,
+            quoted: QuotedStatistic::Mean,
+        };
+        figures.push(figure, config)
+    }
 }
 
 /// Returns the numbers of bytes that a unit may denote.
@@ -298,6 +386,8 @@ fn json(text: &str) -> Result<PrintedRun, String> {
         "percentile_99",
         "percentile_99.9",
     ];
+    /// Keys of a latency test with a duration.
+    const MEAN: [&str; 4] = ["MsgSize", "n_iterations", "t_avg", "tps_average"];
     let document = parse_document(text)?;
     let [info, results] = ["test_info", "results"].map(|key| &document[key]);
     let program = info["test"].as_str().and_then(json_title).ok_or("its test is unknown")?;
@@ -311,9 +401,16 @@ fn json(text: &str) -> Result<PrintedRun, String> {
         let row =
             RateRow { values: &values, errors: [5e-3, 5e-7], columns: RATE.len(), line: text };
         rates(&program, possible_units("any"), &row, &config, &mut figures)?;
-    } else {
-        let values = numbers(results, &TIME).ok_or("its results have no bandwidth or latency")?;
+    } else if let Some(values) = numbers(results, &TIME) {
         times(&program, &values, text, &config, &mut figures)?;
+    } else {
+        let values = numbers(results, &MEAN).ok_or("its results have no bandwidth or latency")?;
+        // Both values have two decimals.
+        let [.., mean, transactions] = values[..] else {
+            return Err("its results have no latency".to_owned());
+        };
+        let row = MeanTimeRow { mean, transactions, errors: [5e-3, 5e-3], line: text };
+        row.push(&program, &config, &mut figures)?;
     }
     Ok(figures.finish(None))
 }

@@ -74,6 +74,9 @@ pub(super) struct FioJob {
     read: DirectionResult,
     #[serde(default)]
     write: DirectionResult,
+    /// Sum of all directions (`unified_rw_reporting`).
+    #[serde(default)]
+    mixed: DirectionResult,
 }
 
 /// Parsed output of one run of fio.
@@ -110,6 +113,14 @@ impl FioOutput {
         let mut output = document
             .ok_or("fio's JSON is empty")?
             .map_err(|error| format!("fio's JSON is invalid: {error}"))?;
+        let rest = &text[start + documents.byte_offset()..];
+        if rest.trim_start_matches([' ', '\t']).starts_with('{') || Self::recognises(rest) {
+            let line = text[..text.len() - rest.len()].lines().count();
+            return Err(format!(
+                "a second JSON document begins in line {line}, in which the first one ends; insert a line break \
+                 between them"
+            ));
+        }
         output.jobs.append(&mut output.client_stats);
         // The entry with the sum over all clients is removed if there are other entries.
         if output.jobs.iter().any(|job| job.name != ALL_CLIENTS) {
@@ -138,6 +149,22 @@ impl FioJob {
     /// True if the job has results of writes.
     pub(super) fn has_writes(&self) -> bool {
         self.write.has_data()
+    }
+
+    /// True if the job verifies the data that it writes (`verify`), so that its reads include those of the verification.
+    pub(super) fn has_verification(&self) -> bool {
+        self.options.get("verify").is_some_and(|method| method != "0")
+    }
+
+    /// Returns the results of the writes.
+    pub(super) fn writes(&self) -> &DirectionResult {
+        &self.write
+    }
+
+    /// Returns the sum of all directions if fio printed nothing else (`unified_rw_reporting`).
+    pub(super) fn direction_sum(&self) -> Option<&DirectionResult> {
+        let is_only = self.mixed.has_data() && !self.has_reads() && !self.has_writes();
+        is_only.then_some(&self.mixed)
     }
 
     /// Returns the results of the directions that transferred data.
@@ -443,6 +470,9 @@ mod tests {
         assert!(FioOutput::read(&format!("fio: a note\n{text}\nmore\n")).is_ok());
         assert!(FioOutput::read(&text[..text.len() / 2]).is_err());
         assert!(FioOutput::read("{}").is_err());
+        let refusal = FioOutput::read(&format!("{}{text}", text.trim_end())).unwrap_err();
+        let last = text.trim_end().lines().count();
+        assert!(refusal.contains(&format!("begins in line {last},")), "{refusal}");
     }
 
     #[test]

@@ -48,7 +48,7 @@ impl Reader for IozoneReader {
     }
 
     fn first_characters(&self) -> &'static str {
-        "Iik\"C"
+        "IikK\"C"
     }
 
     fn mark(&self, line: &str) -> Option<RunMark> {

@@ -1,11 +1,12 @@
 //! Conversion of saved output of IOzone and fio to measurements, with the configuration that the output contains.
 
-use super::fio::{self, FioJob, FioOutput};
+use super::fio::{self, DirectionResult, FioJob, FioOutput};
 use super::output::IozoneOutput;
 use crate::config::{FilesConfig, Percent};
 use crate::keys::Latencies;
 use crate::{GAUGE, TEST};
 use nodegauge_blocks::task::CacheMode;
+use nodegauge_gauge::readers::text::quote_text;
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::{Category, Measurement, QuotedStatistic, Status, Validity};
 
@@ -39,6 +40,12 @@ pub(super) fn iozone_figures(output: &IozoneOutput) -> Vec<Measurement> {
             "iozone reports that its clock is too coarse for the smallest files",
         );
     }
+    if output.has_assumed_unit {
+        validity.add(
+            Status::Suspect,
+            "the output does not state the unit of the figures; kB/s is assumed",
+        );
+    }
     let words: Vec<&str> =
         output.command.as_deref().unwrap_or_default().split_whitespace().collect();
     // Without a command line in the output, the options are unknown.
@@ -66,8 +73,8 @@ pub(super) fn iozone_figures(output: &IozoneOutput) -> Vec<Measurement> {
     for test in &output.throughput {
         let threads = output.command.is_some() && words.contains(&"-T");
         let config = FilesConfig {
-            file_bytes: output.sizes.file,
-            block_bytes: output.sizes.block,
+            file_bytes: test.sizes.file,
+            block_bytes: test.sizes.block,
             threads: threads.then_some(u64::from(test.workers)),
             processes: (!threads).then_some(u64::from(test.workers)),
             parent_rate: test.parent,
@@ -91,18 +98,56 @@ pub(super) fn fio_figures(output: &FioOutput) -> Vec<Measurement> {
     output.jobs.iter().map(|job| job_figure(job, &output.version)).collect()
 }
 
+/// Returns the name of the operation of one of fio's modes; `None` if the mode is not supported.
+fn operation_name(mode: &str) -> Option<&'static str> {
+    match mode.split(':').next().unwrap_or(mode) {
+        "read" => Some("read"),
+        "write" => Some("write"),
+        "randread" => Some("random_read"),
+        "randwrite" => Some("random_write"),
+        "randrw" => Some("random_mix"),
+        "rw" | "readwrite" => Some("mix"),
+        _ => None,
+    }
+}
+
+/// Returns the results of a job that belong to its operation.
+///
+/// # Errors
+/// Fails if the operation transferred no data, or if other reads or writes are part of the results.
+fn operation_results<'j>(job: &'j FioJob, name: &str) -> Result<Vec<&'j DirectionResult>, String> {
+    let expected = match name {
+        "random_mix" | "mix" => [true, true],
+        "write" | "random_write" => [false, true],
+        _ => [true, false],
+    };
+    let writes = expected[1];
+    let verified = "the results include the reads that verify the written data (verify)";
+    if let Some(sum) = job.direction_sum() {
+        if writes && job.has_verification() {
+            return Err(verified.to_owned());
+        }
+        return Ok(vec![sum]);
+    }
+    match [job.has_reads(), job.has_writes()] {
+        [false, false] => Err("the job transferred no data".to_owned()),
+        [true, true] if job.has_verification() && expected == [false, true] => {
+            Ok(vec![job.writes()])
+        }
+        [true, true] if job.has_verification() && expected == [true, true] => {
+            Err(verified.to_owned())
+        }
+        moves if moves == expected => Ok(job.results()),
+        _ => Err("the reads and writes of the job do not match its mode (rw)".to_owned()),
+    }
+}
+
 /// Returns the measurement for a job. The reads and writes of a mixed job count as a single operation.
 fn job_figure(job: &FioJob, version: &str) -> Measurement {
     let option = |name: &str| job.options.get(name).map(String::as_str);
     let mode = option("rw").or_else(|| option("readwrite"));
-    let name = match mode.map_or("", |mode| mode.split(':').next().unwrap_or(mode)) {
-        "write" => "write",
-        "randread" => "random_read",
-        "randwrite" => "random_write",
-        "randrw" => "random_mix",
-        "rw" | "readwrite" => "mix",
-        _ => "read",
-    };
+    let operation = mode.and_then(operation_name);
+    let name = operation.unwrap_or("read");
     let direct = option("direct") == Some("1");
     let mut config = FilesConfig {
         engine: Some("fio".to_owned()),
@@ -121,21 +166,19 @@ fn job_figure(job: &FioJob, version: &str) -> Measurement {
         let cause = std::io::Error::from_raw_os_error(job.error);
         return reference(name, &config).without_value(format!("the job failed: {cause}"));
     }
-    if mode.is_none() {
-        return reference(name, &config)
-            .without_value("fio did not print the mode (rw) of the job");
+    if operation.is_none() {
+        let reason = match mode {
+            Some(mode) => format!("the mode (rw) of the job is not supported: {}", quote_text(mode)),
+            None => "fio did not print the mode (rw) of the job: the job used the default, or the line is missing; \
+                     give fio the option --rw=read"
+                .to_owned(),
+        };
+        return reference(name, &config).without_value(reason);
     }
-    let results = job.results();
-    let moves = [job.has_reads(), job.has_writes()];
-    let expected = match name {
-        "random_mix" | "mix" => [true, true],
-        "write" | "random_write" => [false, true],
-        _ => [true, false],
+    let results = match operation_results(job, name) {
+        Ok(results) => results,
+        Err(reason) => return reference(name, &config).without_value(reason),
     };
-    if moves != expected && moves != [false, false] {
-        return reference(name, &config)
-            .without_value("the reads and writes of the job do not match its mode (rw)");
-    }
     // A block size that contradicts the operations is not the size of the calls, e.g. with several block sizes.
     config.block_bytes =
         config.block_bytes.filter(|block| results.iter().all(|result| result.has_block(*block)));
@@ -143,7 +186,6 @@ fn job_figure(job: &FioJob, version: &str) -> Measurement {
     config.iops = Some(results.iter().map(|result| result.iops).sum());
     config.operations = Some(results.iter().map(|result| result.operations).sum());
     match results[..] {
-        [] => return reference(name, &config).without_value("the job transferred no data"),
         [read, write] => {
             let share = read.operations as f64 / (read.operations + write.operations) as f64;
             config.read_percent = Some(Percent::from(share * 100.0));
@@ -158,6 +200,10 @@ fn job_figure(job: &FioJob, version: &str) -> Measurement {
     let mut validity = Validity::valid();
     if let Some(reason) = fio::too_short_reason(fio::longest_ms(&results)) {
         validity.mark_suspect(reason);
+    }
+    if option("verify_backlog").is_some() && job.has_verification() {
+        validity
+            .mark_suspect("reads that verify the data were between the writes (verify_backlog)");
     }
     match rates {
         Ok(rates) => single(name, rates.iter().sum(), &config, &validity),
@@ -238,6 +284,57 @@ mod tests {
         for wrong in ["-1", "0", "1e308", "1104672658000"] {
             let m = of(&whole.replace("1104672658", wrong));
             assert_eq!((m.value, m.validity.status), (None, Status::Invalid), "{wrong}");
+        }
+    }
+
+    /// Returns the figure of a job of fio with these options and results.
+    fn job_figure_of(options: &serde_json::Value, results: &serde_json::Value) -> Measurement {
+        let mut job = json!({ "jobname": "job", "job options": options });
+        for (direction, result) in results.as_object().unwrap() {
+            job[direction] = result.clone();
+        }
+        let text = json!({ "fio version": "fio-3.36", "jobs": [job] }).to_string();
+        fio_figures(&FioOutput::read(&text).unwrap()).remove(0)
+    }
+
+    #[test]
+    fn results_belong_to_the_mode_of_the_job() {
+        let of = |rate: u64| {
+            json!({
+                "io_bytes": rate, "bw_bytes": rate, "iops": rate / 4096, "runtime": 1000,
+                "total_ios": rate / 4096
+            })
+        };
+        let both = json!({ "read": of(8_192_000), "write": of(4_096_000) });
+        let verified = job_figure_of(&json!({ "rw": "write", "verify": "crc32c" }), &both);
+        assert_eq!((verified.name.as_str(), verified.value), ("write", Some(4_096_000.0)));
+        assert_eq!(verified.config["operations"], json!(1000));
+        let backlog = json!({ "rw": "write", "verify": "crc32c", "verify_backlog": "8" });
+        assert_eq!(job_figure_of(&backlog, &both).validity.status, Status::Suspect);
+        let sum = json!({ "mixed": of(4_096_000) });
+        let mixed = job_figure_of(&json!({ "rw": "randrw" }), &sum);
+        assert_eq!((mixed.name.as_str(), mixed.value), ("random_mix", Some(4_096_000.0)));
+        let both_and_sum = json!({
+            "read": of(8_192_000), "write": of(4_096_000), "mixed": of(12_288_000)
+        });
+        let separate = job_figure_of(&json!({ "rw": "randrw" }), &both_and_sum);
+        assert_eq!(separate.value, Some(12_288_000.0));
+        let verifies = "verify the written data";
+        let only_reads = json!({ "read": of(4_096_000) });
+        for (options, results, reason) in [
+            (json!({ "rw": "write" }), &both, "do not match its mode"),
+            (json!({ "rw": "write", "verify": "0" }), &both, "do not match its mode"),
+            (json!({ "rw": "read", "verify": "md5" }), &both, "do not match its mode"),
+            (json!({ "rw": "randrw", "verify": "md5" }), &both, verifies),
+            (json!({ "rw": "randrw", "verify": "md5" }), &sum, verifies),
+            (json!({ "rw": "write", "verify": "md5" }), &sum, verifies),
+            (json!({ "rw": "randtrim" }), &sum, "is not supported: \"randtrim\""),
+            (json!({ "bs": "4k" }), &only_reads, "did not print the mode"),
+            (json!({ "rw": "read" }), &json!({}), "transferred no data"),
+        ] {
+            let figure = job_figure_of(&options, results);
+            assert_eq!(figure.value, None, "{options}");
+            assert!(figure.validity.reasons[0].contains(reason), "{options}: {figure:?}");
         }
     }
 

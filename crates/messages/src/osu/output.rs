@@ -318,8 +318,10 @@ pub(crate) fn figure(output: &OsuOutput, row: &OsuRow, unit: Unit, runs: &[f64])
     if !runs.iter().copied().all(printed::can_be_figure) {
         validity.add(Status::Invalid, "the program printed a value that is not positive");
     }
+    // The program prints the mean of one run.
+    let quoted = if runs.len() == 1 { QuotedStatistic::Mean } else { QuotedStatistic::Median };
     let measurement = result::blank_measurement(output.pattern, unit)
-        .with_samples(QuotedStatistic::Median, runs.to_vec())
+        .with_samples(quoted, runs.to_vec())
         .with_category(Category::Reference)
         .with_config(&config)
         .with_validity(validity);

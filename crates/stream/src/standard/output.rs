@@ -146,7 +146,12 @@ impl StreamOutput {
         let requested = printed_lines.count("Number of Threads requested =")?;
         let counted = printed_lines.count("Number of Threads counted =")?;
         let of_fortran = printed_lines.count("Number of Threads =")?;
-        let threads = requested.zip(counted).or(of_fortran.map(|n| (n, n)));
+        let requested_per_rank =
+            printed_lines.count("Number of Threads requested for each MPI rank =")?;
+        let counted_per_rank = printed_lines.count("Number of Threads counted for rank 0 =")?;
+        let of_all_ranks =
+            product(requested_per_rank, ranks_of_c).zip(product(counted_per_rank, ranks_of_c));
+        let threads = requested.zip(counted).or(of_fortran.map(|n| (n, n))).or(of_all_ranks);
         let ntimes = if is_fortran { passes_of_fortran } else { passes_of_c };
         // The number of threads is printed between these two lines.
         let has_neighbours = ntimes.is_some() && printed_lines.has("Your clock granularity");
@@ -224,6 +229,11 @@ impl StreamOutput {
         }
         None
     }
+}
+
+/// Returns the product of two numbers; `None` if one of them is unknown or the product is too large.
+fn product(one: Option<u64>, other: Option<u64>) -> Option<u64> {
+    one?.checked_mul(other?)
 }
 
 /// Lines before and after the table, without the prefixes that documents add.
@@ -427,6 +437,18 @@ mod tests {
         let float = StreamOutput::read(recorded!("gcc-float-2t")).unwrap();
         assert_eq!(float.max_finite_passes(), 32);
         assert!(StreamOutput::read(recorded!("mpi-2r")).unwrap().max_finite_passes() > 40_000);
+    }
+
+    #[test]
+    fn threads_of_all_ranks_are_counted() {
+        let lines = "Number of Threads requested for each MPI rank = 9\n\
+                     Number of Threads counted for rank 0 = 8\nYour clock granularity";
+        let text = recorded!("mpi-2r");
+        assert!(text.contains("Your clock granularity") || text.contains("Your timer granularity"));
+        let text =
+            text.replace("Your clock granularity", lines).replace("Your timer granularity", lines);
+        let output = StreamOutput::read(&text).unwrap();
+        assert_eq!((output.ranks, output.threads), (Some(2), Some((18, 16))));
     }
 
     #[test]
