@@ -506,9 +506,12 @@ fn core_classes(machine: &Machine) -> Option<FactValue> {
 }
 
 fn last_level_caches(machine: &Machine) -> Option<FactValue> {
-    let caches = machine.caches.iter().filter(|cache| cache.level >= 3);
-    let last = caches.max_by_key(|cache| cache.level)?;
-    Some(FactValue::Words(format!("{} x {}", last.count, Bytes(last.bytes?))))
+    let level = machine.caches.iter().map(|cache| cache.level).filter(|level| *level >= 3).max()?;
+    let mut parts = Vec::new();
+    for cache in machine.caches.iter().filter(|cache| cache.level == level) {
+        parts.push(format!("{} x {}", cache.count, Bytes(cache.bytes?)));
+    }
+    Some(FactValue::Words(parts.join(" and ")))
 }
 
 /// Returns the hypervisor, or `no` on bare metal. Returns `None` for a machine without a host name, because a

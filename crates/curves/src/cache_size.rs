@@ -169,10 +169,9 @@ fn cautious(reported: ReportedCaches, found: Bytes) -> Bytes {
 fn reported_caches(topology: &Topology, cpus: &[CpuId]) -> ReportedCaches {
     let last = topology.llc_bytes_and_count(cpus).map(|(bytes, _)| Bytes(bytes));
     let data: Vec<_> = topology.caches.iter().filter(|cache| cache.contains_data()).collect();
-    let private = match data[..] {
-        [.., before, _] => before.bytes.unwrap_or(0) * cpus.len() as u64,
-        _ => 0,
-    };
+    let last_level = data.last().map(|cache| cache.level);
+    let before = data.iter().rev().find(|cache| Some(cache.level) < last_level);
+    let private = before.and_then(|cache| cache.bytes).unwrap_or(0) * cpus.len() as u64;
     ReportedCaches { last, private: Bytes(private) }
 }
 

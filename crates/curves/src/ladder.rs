@@ -58,7 +58,11 @@ pub(crate) fn reported_caches(topology: &Topology, placement: &Placement) -> Vec
     let used = cpus.iter().filter_map(|cpu| topology.thread(*cpu)).map(|thread| thread.core);
     let cores = used.collect::<BTreeSet<usize>>().len() as u64;
     let mut reported = Vec::new();
-    for cache in caches {
+    for (at, cache) in caches.iter().enumerate() {
+        // Of caches of different sizes of one level, the largest counts; it is the last one.
+        if caches.get(at + 1).is_some_and(|next| next.level == cache.level) {
+            continue;
+        }
         let Some(total_bytes) = cache.bytes else { continue };
         // The number of threads per cache is known for the last level. For other levels, threads are assumed to be
         // distributed evenly over the cores that share the cache.

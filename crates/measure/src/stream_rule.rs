@@ -77,14 +77,38 @@ pub fn last_level_cache_capacity(machine: &Machine) -> CacheCapacity {
 /// Returns the minimum size of an array if all CPUs of a machine are used; `None` if its caches are
 /// unknown.
 pub fn min_array_bytes(machine: &Machine) -> Option<Bytes> {
-    let count = last_level(machine).map_or(1, |last| last.count);
-    let caches = last_level_cache_capacity(machine).bytes()?.as_f64() * f64::from(count);
+    let capacity = last_level_cache_capacity(machine).bytes()?.as_f64();
+    let reported = last_level(machine).and_then(|last| last.bytes);
+    // If the measured capacity differs from the reported size, all caches are assumed to differ by the same factor.
+    let caches = match machine.last_level_cache_bytes().zip(reported) {
+        Some((all, one)) if one > 0 => all.as_f64() * capacity / one as f64,
+        _ => capacity,
+    };
     Some(Bytes(((MIN_CACHE_MULTIPLE * caches) as u64).max(8 * MIN_ARRAY_ELEMENTS)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::CacheKind;
+
+    #[test]
+    fn arrays_are_four_times_the_caches_of_all_sizes() {
+        let cache = |mebi: u64| Cache {
+            level: 3,
+            kind: CacheKind::Unified,
+            bytes: Some(mebi << 20),
+            count: 1,
+            cores: 8,
+            least_cores: None,
+            line: None,
+        };
+        let machine = Machine { caches: vec![cache(32), cache(96)], ..Machine::default() };
+        assert_eq!(machine.last_level_cache_bytes(), Some(Bytes(128 << 20)));
+        assert_eq!(min_array_bytes(&machine), Some(Bytes(512 << 20)));
+        let equal = Machine { caches: vec![Cache { count: 2, ..cache(32) }], ..machine };
+        assert_eq!(min_array_bytes(&equal), Some(Bytes(256 << 20)));
+    }
 
     #[test]
     fn stream_rule_reason_is_recognised() {

@@ -200,7 +200,8 @@ fn peak(machine: &Machine) -> String {
         (Some(peak), Some(per_cycle)) => {
             let basis = p.flops_basis.as_deref().unwrap_or("?");
             let mut text = format!(
-                "{} double precision: {}; {per_cycle} FLOP per cycle: {basis}",
+                "{}{} double precision: {}; {per_cycle} FLOP per cycle: {basis}",
+                bound_prefix(peak),
                 FlopsPerSec(peak.value),
                 peak.basis
             );
@@ -280,7 +281,8 @@ fn theoretical(machine: &Machine) -> String {
 fn shares(machine: &Machine) -> Option<String> {
     let figure = machine.memory.theoretical.as_ref()?;
     let channels = machine.memory.channels.filter(|count| *count > 0)?;
-    let own_nodes = machine.numa_nodes.iter().filter(|node| !node.cpus.is_empty());
+    let own_nodes =
+        machine.numa_nodes.iter().filter(|node| !node.cpus.is_empty() && node.bytes != Some(0));
     let nodes = own_nodes.count() as u32;
     let sockets = machine.processor.sockets;
     let has_even_nodes = nodes > 1 && channels.is_multiple_of(nodes);

@@ -197,6 +197,7 @@ impl PlannedRun for RooflinePlan {
 fn given_points(site: &MeasuredNode, points: &[GivenPoint]) -> Result<Vec<RooflinePoint>, Failure> {
     let mut levels: Vec<String> =
         site.topology.caches.iter().map(|cache| format!("L{}", cache.level)).collect();
+    levels.dedup();
     levels.push(MEMORY_LEVEL.to_owned());
     if let Some(point) = points.iter().find(|point| !levels.contains(&point.level)) {
         return Err(Failure::usage(format!(

@@ -2,9 +2,7 @@
 
 use super::{GAUGE, MEMORY_LEVEL, POINT_TEST};
 use nodegauge_measure::keys::shared;
-use nodegauge_measure::record::{
-    CacheKind, Category, Machine, Measurement, QuotedStatistic, Validity,
-};
+use nodegauge_measure::record::{Category, Machine, Measurement, QuotedStatistic, Validity};
 use nodegauge_measure::{Bytes, Unit};
 
 nodegauge_measure::config! {
@@ -72,7 +70,9 @@ impl RooflinePoint {
         set: Option<Bytes>,
         times: f64,
     ) -> Result<Self, NoPointReason> {
-        let (Some(set), Some(held)) = (set, last_level_caches(machine)) else { return Ok(self) };
+        let (Some(set), Some(held)) = (set, machine.last_level_cache_bytes()) else {
+            return Ok(self);
+        };
         if set.as_f64() >= times * held.as_f64() {
             return Ok(self);
         }
@@ -92,11 +92,4 @@ impl RooflinePoint {
             .with_config(&self.config)
             .with_validity(self.validity)
     }
-}
-
-/// Returns the total size of the last-level caches of a machine; `None` if it is unknown.
-fn last_level_caches(machine: &Machine) -> Option<Bytes> {
-    let of_data = machine.caches.iter().filter(|cache| cache.kind != CacheKind::Instruction);
-    let last = of_data.max_by_key(|cache| cache.level)?;
-    Some(Bytes(last.bytes? * u64::from(last.count)))
 }

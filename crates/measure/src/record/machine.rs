@@ -1,6 +1,7 @@
 //! Description of a node in the record. Unknown values are `null`.
 
 use super::{Device, Software, TheoreticalValue};
+use crate::Bytes;
 use crate::{FlopsPerSec, Fraction, Hertz, TransfersPerSec};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -121,6 +122,18 @@ impl MachineSource {
 }
 
 impl Machine {
+    /// Returns the total size of the last-level caches; `None` if the size of one of them is unknown. Caches of one level
+    /// may have different sizes.
+    pub fn last_level_cache_bytes(&self) -> Option<Bytes> {
+        let data_caches = self.caches.iter().filter(|cache| cache.contains_data());
+        let last = data_caches.clone().map(|cache| cache.level).max()?;
+        let mut total = 0;
+        for cache in data_caches.filter(|cache| cache.level == last) {
+            total += cache.bytes? * u64::from(cache.count);
+        }
+        Some(Bytes(total))
+    }
+
     /// True if the machine is not the running system but is known from a description only.
     pub fn is_described(&self) -> bool {
         matches!(self.source, MachineSource::Xml | MachineSource::Synthetic)
@@ -391,7 +404,7 @@ pub struct Cache {
     pub kind: CacheKind,
     /// Size of one cache, bytes; `null` if a description does not contain it.
     pub bytes: Option<u64>,
-    /// Number of caches of this level and kind on the node.
+    /// Number of caches of this level, kind and size on the node.
     pub count: u32,
     /// Number of cores that share one cache; the largest number if it differs between the caches.
     pub cores: u32,
