@@ -10,6 +10,7 @@
 
 mod lines;
 mod parts;
+mod plain;
 mod runs;
 pub mod tags;
 pub mod text;
@@ -395,9 +396,9 @@ fn read_run(
     context: &ReadContext<'_>,
 ) -> ParsedRun {
     let FoundRun { line, rank, .. } = *part.run;
-    let plain = text::without_colours(&part.text);
-    let plain = text::without_indentation(&plain);
-    let text = plain.as_ref();
+    let uncoloured = plain::without_colours(&part.text);
+    let unindented = plain::without_indentation(&uncoloured);
+    let text = unindented.as_ref();
     let printed = read_figures(reader, text, context).map_err(|unread| {
         if part.is_overlong {
             let cause =

@@ -1,7 +1,7 @@
 //! Detection of runs in a text: which program printed which lines. The text may be the log of a job with the outputs of
 //! several programs and arbitrary lines between them.
 
-use super::{ReadError, Reader, text};
+use super::{ReadError, Reader, plain};
 
 /// Mark of a line that identifies a run: its phase in the run, and its kind. A mark whose phase cannot follow the
 /// previous phase begins a new run.
@@ -98,8 +98,8 @@ impl<'r> ReaderIndex<'r> {
 
     /// Returns what the readers recognise in a line; `None` for a blank line.
     pub(super) fn scan(&self, printed: &str) -> Option<ScannedLine> {
-        let plain = text::without_colours(printed);
-        let line = plain.trim();
+        let uncoloured = plain::without_colours(printed);
+        let line = uncoloured.trim();
         let end = line.bytes().last()?;
         let mut asked = line.bytes().next().map_or(0, |first| self.by_first[usize::from(first)]);
         if let Some(letter) = line.bytes().find(u8::is_ascii_alphanumeric) {

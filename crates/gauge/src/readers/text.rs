@@ -3,7 +3,6 @@
 use super::RunMark;
 use nodegauge_measure::printed;
 use serde_json::Value;
-use std::borrow::Cow;
 
 /// Returns the lines of a text without surrounding white space. A last line without a line end is left out, because it
 /// may end in the middle of a number.
@@ -139,61 +138,9 @@ pub fn parse_size(text: &str) -> Option<u64> {
     (1.0..1e18).contains(&bytes).then_some(bytes.round() as u64)
 }
 
-/// Removes the white space that all lines begin with, e.g. of an output that was quoted in a report.
-pub fn without_indentation(text: &str) -> Cow<'_, str> {
-    let first = text.lines().next().unwrap_or_default();
-    let mut indentation = &first[..first.len() - first.trim_start().len()];
-    for line in text.lines().filter(|line| !line.trim().is_empty()) {
-        while !line.starts_with(indentation) {
-            let shorter = indentation.char_indices().next_back().map_or(0, |(at, _)| at);
-            indentation = &indentation[..shorter];
-        }
-        if indentation.is_empty() {
-            return Cow::Borrowed(text);
-        }
-    }
-    let mut plain = String::with_capacity(text.len());
-    for line in text.split_inclusive('\n') {
-        plain.push_str(line.strip_prefix(indentation).unwrap_or(line));
-    }
-    Cow::Owned(plain)
-}
-
-/// Removes the escape sequences that colour text in a terminal.
-pub fn without_colours(text: &str) -> Cow<'_, str> {
-    if !text.as_bytes().contains(&ESCAPE) {
-        return Cow::Borrowed(text);
-    }
-    let mut plain = String::with_capacity(text.len());
-    let mut parts = text.split(char::from(ESCAPE));
-    plain.push_str(parts.next().unwrap_or_default());
-    for part in parts {
-        let rest = part.strip_prefix('[').unwrap_or(part);
-        let end = rest.find(|c: char| c.is_ascii_alphabetic()).map_or(rest.len(), |at| at + 1);
-        plain.push_str(&rest[end..]);
-    }
-    Cow::Owned(plain)
-}
-
-/// First character of an escape sequence.
-const ESCAPE: u8 = 0x1b;
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn common_indentation_is_removed() {
-        for (text, plain) in [
-            ("  a\n\n    b\n  c", "a\n\n  b\nc"),
-            ("\t a\n\tb\n", " a\nb\n"),
-            ("  a\nb\n", "  a\nb\n"),
-            ("a\n  b\n", "a\n  b\n"),
-            ("", ""),
-        ] {
-            assert_eq!(without_indentation(text), plain);
-        }
-    }
 
     #[test]
     fn sizes_and_names_are_read() {
@@ -202,7 +149,6 @@ mod tests {
         assert_eq!(sizes[..5], known);
         assert_eq!(sizes[5..], [None, None]);
         assert_eq!(slug("File creation:"), "file_creation");
-        assert_eq!(without_colours("a\u{1b}[1;37m52\u{1b}[0mb"), "a52b");
         assert_eq!(["1.50", "3", "0.001"].map(rounding_error), [0.005, 0.5, 0.0005]);
     }
 }
