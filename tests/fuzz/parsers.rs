@@ -285,6 +285,8 @@ fn placement(bytes: &[u8]) -> Result<(), String> {
         thread_limit: words.next(),
         dynamic: words.next(),
         hw_subset: words.next(),
+        device_limit: words.next(),
+        all_threads: words.next(),
     };
     let mut request = PlacementRequest::default();
     if let Err(error) = variables.apply(&mut request) {

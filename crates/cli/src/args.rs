@@ -621,7 +621,7 @@ pub(crate) struct PlacementArgs {
     /// Number of threads on each last-level cache
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536), help_heading = "Where")]
     pub(crate) per_cache: Option<u32>,
-    /// Cores to use if they differ in speed: fast, all, or a class or design that `machine` lists [default: fast]
+    /// Cores to use if they differ in speed: fast, all, or a class or design of `machine` [default: fastest]
     #[arg(long, value_name = "CLASS", help_heading = "Where")]
     pub(crate) cores: Option<CoreChoice>,
     /// Memory: local, interleave[:NODES], bind:NODES, preferred:NODE

@@ -50,7 +50,7 @@ pub fn describe(topology: &Topology, root: &SysRoot, options: &DescribeOptions) 
         measured_cache: None,
         numa_nodes: numa_nodes(topology, live.then_some(root)),
         memory: system_memory_entry(topology, root, options, entry.as_ref(), guest.is_some()),
-        peak_flops: peak::of_all_cores(&processor),
+        peak_flops: peak::sum_over_cores(&processor),
         kernel: if live { host::kernel(root) } else { None },
         virtualisation: guest,
         pages: live.then(|| memory::pages(root)),

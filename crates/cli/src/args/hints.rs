@@ -44,17 +44,14 @@ const GUESSED_OPTIONS: [&str; 6] =
 /// Returns the failure for an option before a command, which would have no effect; `None` if there is no such option.
 /// Options that all commands share may precede a command.
 pub(crate) fn misplaced_option(matches: &ArgMatches, definition: &Command) -> Option<Failure> {
-    let (mut matches, mut command) = (matches, definition);
+    let mut matches = matches;
+    let mut command = definition;
     let mut path = command.get_name().to_owned();
     while let Some((name, of_sub)) = matches.subcommand() {
         let sub = command.find_subcommand(name)?;
         path = format!("{path} {name}");
-        let is_given = |arg: &&Arg| {
-            let id = arg.get_id().as_str();
-            let is_known = matches.try_contains_id(id).unwrap_or(false);
-            is_known && matches.value_source(id) == Some(ValueSource::CommandLine)
-        };
-        let before = command.get_arguments().filter(|arg| !arg.is_global_set()).find(is_given);
+        let mut own = command.get_arguments().filter(|arg| !arg.is_global_set());
+        let before = own.find(|arg| is_given(arg, matches));
         if let Some(option) = before {
             let shown = option_text(option);
             let is_supported = sub.get_arguments().any(|arg| option_text(arg) == shown);
@@ -66,9 +63,17 @@ pub(crate) fn misplaced_option(matches: &ArgMatches, definition: &Command) -> Op
             let text = format!("{shown} has no effect before the command {name}");
             return Some(Failure::usage(text).hint(hint));
         }
-        (matches, command) = (of_sub, sub);
+        matches = of_sub;
+        command = sub;
     }
     None
+}
+
+/// True if the user gave an argument, i.e. if its value is not a default.
+fn is_given(arg: &Arg, matches: &ArgMatches) -> bool {
+    let id = arg.get_id().as_str();
+    let is_known = matches.try_contains_id(id).unwrap_or(false);
+    is_known && matches.value_source(id) == Some(ValueSource::CommandLine)
 }
 
 /// Returns an option as the user types it: `--expect`; for a positional argument, its name.
@@ -361,10 +366,10 @@ mod tests {
             "--expect has no effect before the command stream; give it after the command: nodegauge \
              stream --expect"
         );
-        let refused = of("device --no-save stream").unwrap();
-        assert!(refused.ends_with("nodegauge device stream --no-save"), "{refused}");
-        let refused = of("--budget 3 machine").unwrap();
-        assert!(refused.contains("leave out --budget"), "{refused}");
+        let of_device = of("device --no-save stream").unwrap();
+        assert!(of_device.ends_with("nodegauge device stream --no-save"), "{of_device}");
+        let unsupported = of("--budget 3 machine").unwrap();
+        assert!(unsupported.contains("leave out --budget"), "{unsupported}");
         assert!(of("-q history list").is_some());
         for words in
             ["stream --no-save", "--color never stream", "--no-save", "--color never device stream"]

@@ -28,8 +28,9 @@ impl FromStr for NodeChoice {
             return Ok(Self::All);
         }
         // The syntax is that of numactl's options, which are not options of this program.
-        let with_example = |error| SyntaxError { example: "all or 0,2-3", ..error };
-        parse_numa_node_ranges(text).map(Self::Ranges).map_err(with_example)
+        parse_numa_node_ranges(text)
+            .map(Self::Ranges)
+            .map_err(|error| SyntaxError { example: "all or 0,2-3", ..error })
     }
 }
 

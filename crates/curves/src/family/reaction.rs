@@ -93,8 +93,9 @@ impl ReactionReadings {
             return Err(NoReaction::NoRise);
         }
         let rise = stats::median(&self.loaded) / stats::median(&self.idle);
-        let sensitivity = |of_part: &f64| (of_part - 1.0) / (rise - 1.0);
-        Ok(Reaction { rise, sensitivities: self.slowdowns.iter().map(sensitivity).collect() })
+        let slowdowns = self.slowdowns.iter();
+        let sensitivities = slowdowns.map(|of_part| (of_part - 1.0) / (rise - 1.0)).collect();
+        Ok(Reaction { rise, sensitivities })
     }
 }
 

@@ -190,8 +190,9 @@ fn journal_message(message: &Value) -> Option<String> {
     match message {
         Value::String(text) => Some(text.clone()),
         Value::Array(numbers) => {
-            let byte = |number: &Value| u8::try_from(number.as_u64()?).ok();
-            let bytes: Option<Vec<u8>> = numbers.iter().map(byte).collect();
+            let numbers = numbers.iter();
+            let bytes: Option<Vec<u8>> =
+                numbers.map(|number| u8::try_from(number.as_u64()?).ok()).collect();
             Some(String::from_utf8_lossy(&bytes?).into_owned())
         }
         _ => None,

@@ -10,10 +10,10 @@ use std::collections::BTreeSet;
 
 /// Returns the theoretical peak of all cores, with its formula. If the formula contains the base clock, the detail also
 /// gives the peak at the measured clock.
-pub(super) fn of_all_cores(processor: &Processor) -> Option<TheoreticalValue> {
+pub(super) fn sum_over_cores(processor: &Processor) -> Option<TheoreticalValue> {
     if processor.core_classes.len() > 1 {
         let counts: Vec<u32> = processor.core_classes.iter().map(|class| class.cores).collect();
-        return of_classes(processor, &counts);
+        return sum_over_classes(processor, &counts);
     }
     let per_cycle = processor.flops_per_cycle?;
     let hz = processor.hz?;
@@ -70,11 +70,11 @@ pub fn peak_in_use(
         left -= count;
         counts.push(count as u32);
     }
-    of_classes(processor, &counts)
+    sum_over_classes(processor, &counts)
 }
 
 /// Returns the theoretical peak of these numbers of cores of the classes.
-fn of_classes(processor: &Processor, counts: &[u32]) -> Option<TheoreticalValue> {
+fn sum_over_classes(processor: &Processor, counts: &[u32]) -> Option<TheoreticalValue> {
     let per_cycle = processor.flops_per_cycle?;
     let hz = processor.hz?;
     let fastest = processor.core_classes.first().and_then(max_clock);
@@ -143,7 +143,7 @@ mod tests {
             core_classes: vec![class("fast", 0..8, 5e9), class("slow", 8..24, 4e9)],
             ..Processor::default()
         };
-        Machine { peak_flops: of_all_cores(&processor), processor, ..Machine::default() }
+        Machine { peak_flops: sum_over_cores(&processor), processor, ..Machine::default() }
     }
 
     fn cores(text: &str) -> Topology {
@@ -185,7 +185,7 @@ mod tests {
             ..Processor::default()
         };
         let machine =
-            Machine { peak_flops: of_all_cores(&processor), processor, ..Machine::default() };
+            Machine { peak_flops: sum_over_cores(&processor), processor, ..Machine::default() };
         let topology = cores("Package:1 Core:2 PU:2");
         let peak = |numbers, threads| peak_in_use(&machine, &topology, &cpus(numbers), threads);
         assert_eq!(peak(0..2, 2).unwrap().value, 48e9);

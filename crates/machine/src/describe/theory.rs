@@ -63,8 +63,9 @@ pub(super) fn without_empty_nodes(topology: &Topology, memory: Memory) -> Memory
 /// Returns the theoretical bandwidth of a machine on which no memory is DRAM, which is that of its NUMA nodes together;
 /// `None` if a NUMA node has DRAM, or if the bandwidth of one of them is unknown.
 pub(super) fn figure_without_dram(machine: &Machine) -> Option<TheoreticalValue> {
-    let is_of_host = |node: &&NumaNode| node.device.is_none() && node.bytes != Some(0);
-    let nodes: Vec<&NumaNode> = machine.numa_nodes.iter().filter(is_of_host).collect();
+    let nodes = machine.numa_nodes.iter();
+    let nodes: Vec<&NumaNode> =
+        nodes.filter(|node| node.device.is_none() && node.bytes != Some(0)).collect();
     if nodes.is_empty() || !nodes.iter().all(|node| is_known_not_dram(node)) {
         return None;
     }
