@@ -77,7 +77,7 @@ fn error_in_a_variable_contains_its_name() {
             "OMP_PROC_BIND",
             "wrong",
             0,
-            "expected close, spread, primary or none",
+            "expected close, spread, primary, true or false",
             "OMP_PROC_BIND=spread",
         ),
         (

@@ -227,9 +227,9 @@ fn budget_too_short_for_a_solve_is_refused() {
 fn n_is_a_multiple_of_nb_and_grid() {
     let harness = Harness::new();
     let six_cores = "synthetic:Package:1 L3Cache:1(size=16777216) Core:6 PU:1";
-    let args =
-        ["hpl", "--plan", "--nb", "96", "--ranks", "6", "--grid-multiple", "--topology", six_cores];
-    let outcome = harness.run(&args).exits(0);
+    let of_machine = ["--topology", six_cores, "--memory", "16GiB"];
+    let args = ["hpl", "--plan", "--full", "--nb", "96", "--ranks", "6", "--grid-multiple"];
+    let outcome = harness.run(&[&args[..], &of_machine].concat()).exits(0);
     // The least common multiple is 6 for the grid 2 x 3, and also for the grid 1 x 6.
     outcome.prints_words("rounded down to a multiple of 576");
 }
