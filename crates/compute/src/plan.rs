@@ -12,7 +12,7 @@ use crate::size::{self, ChosenOrder, OrderSpec};
 use crate::{DGEMM, FMA_PEAK, FMA_PEAK_F32, GAUGE, RATING, TEST};
 use nodegauge_analysis::expect::PossibleFigures;
 use nodegauge_gauge::{ExpectedCost, MeasuredNode, PlannedRun};
-use nodegauge_machine::peak_in_use;
+use nodegauge_machine::{Topology, peak_in_use};
 use nodegauge_measure::quantity::count_in_words;
 use nodegauge_measure::record::{Machine, TheoreticalValue};
 use nodegauge_measure::repeat::StopReason;
@@ -107,11 +107,6 @@ impl HplPlan {
         options: HplOptions,
     ) -> Result<Self, Failure> {
         let layout = RankLayout::from_options(&site.topology, &options.ranks, &placement);
-        if options.ranks.ranks.is_some() {
-            let [ranks, threads] = [layout.ranks, layout.threads_per_rank]
-                .map(|count| u32::try_from(count).unwrap_or(u32::MAX));
-            nodegauge_placement::check_counts(&site.topology, ranks, threads)?;
-        }
         let threads = placement.threads.len();
         let machine = &site.machine;
         let peak = peak_in_use(machine, &site.topology, &placement.cpus(), threads);
@@ -159,6 +154,19 @@ impl HplPlan {
             samples: None,
             notices,
         })
+    }
+
+    /// Checks that the CPUs of a node are sufficient for the ranks that the user requested per host.
+    ///
+    /// # Errors
+    /// Fails if they are not. An input file for another machine does not require them.
+    pub fn check_ranks(&self, topology: &Topology) -> Result<(), Failure> {
+        if self.options.ranks.ranks.is_none() {
+            return Ok(());
+        }
+        let [ranks, threads] = [self.layout.ranks, self.layout.threads_per_rank]
+            .map(|count| u32::try_from(count).unwrap_or(u32::MAX));
+        Ok(nodegauge_placement::check_counts(topology, ranks, threads)?)
     }
 
     /// Returns the input file of the reference program, with the N of this plan. On several hosts, N fills the memory
@@ -391,7 +399,7 @@ fn foreseen_rate(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nodegauge_machine::{DescribeOptions, SysRoot, Topology, TopologySource};
+    use nodegauge_machine::{DescribeOptions, SysRoot, TopologySource};
     use nodegauge_measure::record::MachineSource;
     use nodegauge_placement::PlacementRequest;
 
@@ -458,7 +466,8 @@ mod tests {
         let site = MeasuredNode::new(topology, machine, SysRoot::live());
         let mut options = HplOptions { order: OrderSpec::Given(1000), ..HplOptions::default() };
         options.ranks.ranks = Some(8);
-        let refused = HplPlan::new(&site, placement, options).unwrap_err();
+        let plan = HplPlan::new(&site, placement, options).unwrap();
+        let refused = plan.check_ranks(&site.topology).unwrap_err();
         assert!(refused.to_string().contains("cannot place 8 ranks of 1 thread"), "{refused}");
     }
 

@@ -72,7 +72,9 @@ const REDUCED: [Reduction; 16] = [
 ];
 
 /// Words that are replaced: paths and times in the chapters. In `compare --run`, they may be parts of a word.
-const REPLACED: [(&str, &str); 4] = [
+const REPLACED: [(&str, &str); 5] = [
+    // A described machine is given by `REDUCED`.
+    ("--topology \"$NODE\" ", ""),
     ("/scratch", "scratch"),
     ("--every 10m --for 24h", "--every 10s --for 1s"),
     ("'stream --pages 4k'", "'stream --pages 4k --size 1MiB --samples 3'"),

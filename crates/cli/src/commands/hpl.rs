@@ -32,6 +32,9 @@ fn measure(args: &HplArgs, hosts: Option<&HostsRun<'_>>) -> Result<Exit, Failure
     }
     let site = site(args)?;
     let plan = plan(args, &site)?;
+    if args.real.hpl_dat_only.is_none() {
+        plan.check_ranks(&site.topology)?;
+    }
     if args.plan {
         let file = args.common.json.as_deref();
         if !output::write_documents(&[(file, &|| {
