@@ -220,7 +220,7 @@ impl Curves {
 /// Names the plateaus. A plateau is `memory` if its data was in no cache. If this was not measured, `memory` is the
 /// plateau that continues to the end of the curves, beyond the last cache. Any other plateau is named after the
 /// smallest cache that holds the working sets up to the end of the plateau, or after the last cache ([`fitting_cache`]).
-/// Of several plateaus of a cache, only the longest is named; the others are part of a slope.
+/// Only the longest of several plateaus of a cache is named; the others are part of a slope.
 ///
 /// If the largest working set fits in the last cache and a hypervisor reports the cache sizes (`guest`), the last cache
 /// and memory cannot be distinguished.

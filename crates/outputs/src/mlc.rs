@@ -2,7 +2,9 @@
 //! under load.
 
 use nodegauge_gauge::outputs::{MEMORY, OutputConfig, OutputFigure, OutputFigures};
-use nodegauge_gauge::readers::text::{lines, parse_number, quote_text, unreadable_line_message};
+use nodegauge_gauge::readers::text::{
+    lines, may_be_cell, parse_number, quote_text, unreadable_line_message,
+};
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RefusedOutput, RunMark};
 use nodegauge_measure::Unit;
 use nodegauge_measure::record::QuotedStatistic;
@@ -169,7 +171,7 @@ impl Part {
         let words: Vec<&str> = line.split_whitespace().collect();
         let Some((first, cells)) = words.split_first() else { return Ok(None) };
         let Some(row) = first.parse().ok().filter(|_| !is_ended) else { return Ok(None) };
-        if cells.len() != self.columns.len() && !cells.iter().any(|cell| is_cell(cell)) {
+        if cells.len() != self.columns.len() && !cells.iter().any(|cell| may_be_cell(cell, "-")) {
             return Ok(None);
         }
         // A NUMA node without processors has a column and no row.
@@ -348,9 +350,4 @@ fn idle(rest: &str, figures: &mut OutputFigures) -> Result<(), String> {
     let value =
         time.map(str::trim).and_then(parse_number).ok_or("its idle latency cannot be read")?;
     CaseFigure::latency("latency", "idle".to_owned(), value).push(figures)
-}
-
-/// True if a word may be a cell of a matrix.
-fn is_cell(word: &str) -> bool {
-    word == "-" || parse_number(word).is_some()
 }

@@ -2,7 +2,7 @@
 
 use nodegauge_gauge::outputs::{DEVICE, OutputConfig, OutputFigure, OutputFigures};
 use nodegauge_gauge::readers::text::{
-    lines, parse_number, quote_text, rounding_error, unreadable_line_message,
+    lines, may_be_cell, parse_number, quote_text, rounding_error, unreadable_line_message,
 };
 use nodegauge_gauge::readers::{PrintedRun, ReadContext, Reader, RefusedOutput, RunMark};
 use nodegauge_measure::Unit;
@@ -146,7 +146,7 @@ fn figures(text: &str, version: Option<String>) -> Result<PrintedRun, String> {
         }
         // Lines of other programs may be between the rows.
         let Ok(row) = row.parse::<u64>() else { continue };
-        if cells.len() != columns.len() && !cells.iter().any(|cell| is_cell(cell)) {
+        if cells.len() != columns.len() && !cells.iter().any(|cell| may_be_cell(cell, "N/A")) {
             continue;
         }
         if cells.len() != columns.len() || columns.get(rows) != Some(&row) {
@@ -304,9 +304,4 @@ impl PairTable {
         }
         Ok(())
     }
-}
-
-/// True if a word may be a cell of a matrix.
-fn is_cell(word: &str) -> bool {
-    word == "N/A" || parse_number(word).is_some()
 }

@@ -73,7 +73,8 @@ impl NoEstimate {
     }
 }
 
-fn interval(samples: &[f64]) -> Option<[f64; 2]> {
+/// Returns the 95 % interval of the median; `None` for too few samples.
+pub(super) fn interval(samples: &[f64]) -> Option<[f64; 2]> {
     Summary::from_samples(samples, BetterDirection::Lower)?.ci95
 }
 

@@ -1,9 +1,10 @@
 //! Reaction of a program to load on the memory: its slowdown, compared with the rise of the latency under the same load.
 //! All functions are pure.
 
+use super::drawn::{NoEstimate, interval};
 use nodegauge_analysis::conclusion::{Obstacle, detectable_difference};
 use nodegauge_measure::record::doubt::TYPICAL_RULE;
-use nodegauge_measure::stats::{self, BetterDirection, Summary};
+use nodegauge_measure::stats;
 
 /// Readings from which the reaction of a program is determined.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -48,8 +49,7 @@ impl NoReaction {
     /// Returns the obstacle to a statement about the reaction.
     pub(super) fn obstacle(self) -> Obstacle {
         match self {
-            Self::FewRuns => Obstacle::new("too few runs of the program for an interval")
-                .with_remedy("use a larger --budget or --samples"),
+            Self::FewRuns => NoEstimate::FewReadings.obstacle(),
             Self::UnclearSlowdown { interval: [low, high] } => Obstacle::new(format!(
                 "the interval of its slowdown, {low:.2} to {high:.2}, includes 1"
             ))
@@ -64,11 +64,6 @@ impl NoReaction {
             Self::NoRise => Obstacle::new("the latency does not rise under this load"),
         }
     }
-}
-
-/// Returns the 95 % interval of the median; `None` for too few samples.
-fn interval(samples: &[f64]) -> Option<[f64; 2]> {
-    Summary::from_samples(samples, BetterDirection::Lower)?.ci95
 }
 
 impl ReactionReadings {

@@ -702,10 +702,9 @@ impl<'t> WorkerLines<'t> {
         // Numbers have two decimals, and IOzone adds the rates of the workers with limited precision. The figures of a
         // single worker are equal.
         let slack = if self.workers == 1 { 0.0 } else { 0.005 * (workers + 1.0) + 1e-6 * sum };
-        let of_all = |one: Option<WorkerNumber<'_>>| one.map(|one| one.number * workers);
-        let is_average = of_all(self.average).is_none_or(|other| (other - sum).abs() <= slack);
-        let is_above_min = of_all(self.min).is_none_or(|least| least <= sum + slack);
-        let is_below_max = of_all(self.max).is_none_or(|most| most >= sum - slack);
+        let is_average = self.average.is_none_or(|one| (one.number * workers - sum).abs() <= slack);
+        let is_above_min = self.min.is_none_or(|one| one.number * workers <= sum + slack);
+        let is_below_max = self.max.is_none_or(|one| one.number * workers >= sum - slack);
         if is_average && is_above_min && is_below_max {
             return Ok(());
         }

@@ -90,6 +90,11 @@ pub fn parse_number(word: &str) -> Option<f64> {
     word.parse().ok().filter(|number: &f64| is_plain && number.is_finite())
 }
 
+/// True if a word may be a cell of a matrix: a number, or the word `absent` of the program for a cell without a value.
+pub fn may_be_cell(word: &str, absent: &str) -> bool {
+    word == absent || parse_number(word).is_some()
+}
+
 /// Parses the first word of a text as a count.
 pub fn parse_count(text: &str) -> Option<u64> {
     text.split_whitespace().next()?.parse().ok()
